@@ -27,8 +27,6 @@ mod lab;
 mod leader;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
-#[path = "scheduler/noisy_cases.rs"]
-mod noisy_cases;
 #[path = "scheduler/owner_changes.rs"]
 mod owner_changes;
 #[path = "scheduler/owners.rs"]

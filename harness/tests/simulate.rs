@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use schedlab_apps::experiment::Monitor;
+use schedlab_apps::experiment::{Monitor, ProcessArgs};
 use schedlab_apps::simulate::{Args, Profile, Simulation, simulate};
 use schedlab_conformance::report::Colors;
 use tempfile::TempDir;
@@ -40,6 +40,8 @@ impl Lab {
             seed: 7,
             profile: Profile::Kai,
             config: None,
+            scheduler: None,
+            process: ProcessArgs::default(),
             json: false,
             html: None,
             series: None,
@@ -444,6 +446,45 @@ fn inflating_a_trace_fills_the_fleet() {
     assert!(report.jobs >= 3, "130 % of 4 GPUs need more than the two pods of the list");
     assert!((75.0..=100.0).contains(&report.allocation_end_percent.unwrap()));
     assert_eq!(report.breaches, Vec::<String>::new());
+}
+
+/// A program is a scheduler in scaled real time: here ours, so that nothing has to be installed.
+#[test]
+fn a_scheduler_of_its_own_is_simulated_in_scaled_real_time() {
+    let lab = Lab::new();
+    let nodes = lab.file("nodes.jsonl", "{\"name\": \"n\", \"gpus\": 8}\n");
+    let pods = "{\"name\": \"first\", \"gpus\": 8, \"runs_secs\": 1200, \
+                \"priority_class\": \"build\"}\n\
+                {\"name\": \"gang\", \"pods\": 2, \"gpus\": 4, \"arrives_secs\": 60, \
+                \"runs_secs\": 600}\n";
+    let pods = lab.file("pods.jsonl", pods);
+    let schedlab = env!("CARGO_BIN_EXE_schedlab");
+    let process = format!(
+        "process:{schedlab} scheduler run --kubeconfig {{kubeconfig}} --profile {{profile}} \
+         --scheduler-name {{scheduler-name}}"
+    );
+    let output = std::process::Command::new(schedlab)
+        .arg("simulate")
+        .args(["--nodes".as_ref(), nodes.as_os_str(), "--pods".as_ref(), pods.as_os_str()])
+        .args(["--scheduler", &process, "--target", "schedlab-scheduler"])
+        .args(["--speed", "600", "--json"])
+        .env("XDG_STATE_HOME", lab.folder.path())
+        .output()
+        .expect("schedlab runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("warning: schedlab-scheduler ran in real time, 600 times"), "{stderr}");
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    assert_eq!(report["real_time"]["resolution_secs"], 600.0);
+    let size = |name: &str| {
+        let groups = report["waiting_by_gpus"].as_array().into_iter().flatten();
+        groups.clone().find(|group| group["of"] == name).cloned().unwrap_or_default()
+    };
+    let wait = size("5-8 GPUs")["max_secs"].as_f64().unwrap_or_default();
+    // The gang arrives after 60 s, and has to wait until the first job ends after 1,200 s or later.
+    assert!(wait >= 1200.0 && wait % 600.0 == 0.0, "{report:#}");
+    assert_eq!(size("5-8 GPUs")["never_started"], 0, "{report:#}");
 }
 
 /// The page has the table as it is printed, and four plots whose tables name the queues; JSON gets

@@ -64,6 +64,27 @@ fn an_equal_version_passes_in_both_directions_with_both_strategies() {
     assert_eq!((moves(0), moves(1)), (Some(2), Some(2)));
 }
 
+/// Nodes of kubectl, more than the generated work needs, and of two sizes.
+#[test]
+fn an_equal_version_passes_on_a_fleet_of_ones_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let node = |at: usize| {
+        let gpus = if at < 2 { 4 } else { 8 };
+        format!(
+            "- apiVersion: v1\n  kind: Node\n  metadata: {{name: own-{at}}}\n  status:\n    \
+             allocatable: {{cpu: \"64\", memory: 512Gi, pods: \"110\", nvidia.com/gpu: \"{gpus}\"}}\n"
+        )
+    };
+    let items: String = (0..9).map(node).collect();
+    let nodes = folder.path().join("nodes.yaml");
+    let text = format!("apiVersion: v1\nkind: List\nitems:\n{items}");
+    std::fs::write(&nodes, text).expect("a temporary file can be written");
+    let nodes = nodes.display().to_string();
+    let output = upgrade(&version(""), &["--way", "stop-and-start", "--fleet", &nodes]);
+    let found = (failed_checks(&output), output.code);
+    assert_eq!(found, (vec![], 0), "{:#}\n{}", output.report, output.stderr);
+}
+
 /// Skipped without the control plane programs; `SCHEDLAB_REQUIRE=control-plane` makes that a
 /// failure.
 #[test]

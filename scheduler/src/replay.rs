@@ -12,8 +12,8 @@ use std::{
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
+    inspect::run_cycle,
     model::{DeviceClaim, Name, NodeId, Pod, PodGroup, PodGroupId, PodId, PodStatus, Time},
-    schedule,
 };
 
 use crate::{
@@ -43,6 +43,9 @@ pub struct Replay {
     pub waiting: Vec<WaitingGroup>,
     /// Pods that cannot be scheduled as they are.
     pub unschedulable: Vec<UnschedulablePod>,
+    /// Whether a cycle ended its searches for pods to evict early, as the profile limits their
+    /// number: some of the pending pod groups may evict others.
+    pub is_search_limited: bool,
     /// All pods, as they were before the last cycle.
     pub pods: Vec<ReplayedPod>,
 }
@@ -205,8 +208,11 @@ pub fn replay_loaded(loaded: LoadedSnapshot, cycles: u32) -> Replay {
     notes.extend(unjudged.map(|(pod, fault)| format!("Pod {pod}: {fault}")));
     let mut decided = Vec::new();
     let mut waiting = Vec::new();
+    let mut is_search_limited = false;
     for cycle in 1..=cycles {
-        let plan = schedule(&snapshot, &config.profile);
+        let (statement, plan) = run_cycle(&snapshot, &config.profile, &mut ());
+        is_search_limited |= statement.is_search_limited();
+        drop(statement);
         decided.push(replayed_decisions(&snapshot, &plan));
         if cycle == cycles || plan.decisions.is_empty() {
             waiting = waiting_groups(&snapshot, &plan);
@@ -225,6 +231,7 @@ pub fn replay_loaded(loaded: LoadedSnapshot, cycles: u32) -> Replay {
         cycles: decided,
         waiting,
         unschedulable: unschedulable_pods(&unschedulable),
+        is_search_limited,
         pods: replayed_pods(&snapshot),
     }
 }

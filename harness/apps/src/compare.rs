@@ -25,6 +25,7 @@ use schedlab_conformance::text::{parse_duration, read_text_file};
 
 use schedlab_traces::TraceFormat;
 
+use crate::experiment::ProcessArgs;
 use crate::simulate::{self, Profile};
 use promises::Promise;
 use table::{RowChoice, TableContext};
@@ -54,13 +55,17 @@ pub struct Args {
     /// Queues of both sides [default: those of a case file, else one queue without limits].
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub queues: Option<PathBuf>,
-    /// Side A: `kai`, `kube`, or a file of queues, of the scheduler's configuration or of a fleet;
-    /// several separated by commas [default: fleet and queues as given, profile kai].
+    /// Side A: `kai`, `kube`, a file of queues, of the scheduler's configuration or of a fleet, or
+    /// `process:COMMAND` for another scheduler, in scaled real time; several separated by commas
+    /// [default: fleet and queues as given, profile kai].
     #[arg(long, value_name = "CHANGE", help_heading = "Sides")]
     pub a: Option<String>,
     /// Side B, which promises are about.
     #[arg(long, value_name = "CHANGE", required_unless_present = "merge", help_heading = "Sides")]
     pub b: Option<String>,
+    /// How schedulers of `process:` are simulated.
+    #[command(flatten)]
+    pub process: ProcessArgs,
     /// Number of seeds: simulated weeks for each side.
     #[arg(long, value_name = "N", default_value = "10", help_heading = "Seeds")]
     pub seeds: NonZeroUsize,

@@ -14,12 +14,16 @@ use std::{
     time::Duration,
 };
 
-use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
+use schedlab_clusters::scheduler_source::SchedulerSource;
+use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError, Flavor};
 
 use schedlab_conformance::text::{counted_noun, parse_duration};
 use schedlab_traces::{TraceFormat, TraceNode};
 
-use crate::experiment::{Experiment, Measurement, Monitor, count_rounded_shares, run_experiment};
+use crate::experiment::{
+    Experiment, Measurement, Monitor, ProcessArgs, ProcessScheduler, SimulatedScheduler,
+    count_rounded_shares, run_experiment,
+};
 use crate::inputs::{self, InputFiles, LoadedTrace, Trace, transform};
 
 pub use report::{GroupReport, Report};
@@ -84,6 +88,19 @@ pub struct Args {
     /// Configuration file of the scheduler, as for `schedlab-scheduler run --config`.
     #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
     pub config: Option<PathBuf>,
+    /// Another scheduler: `process:COMMAND` with the placeholders {kubeconfig}, {scheduler-name} and
+    /// {dir}, such as `process:kube-scheduler`. It runs in real time, faster than the trace by
+    /// --speed [default: ours, in virtual time].
+    #[arg(
+        long,
+        value_name = "process:COMMAND",
+        conflicts_with_all = ["profile", "config", "inflate"],
+        help_heading = "Scheduler"
+    )]
+    pub scheduler: Option<SchedulerSource>,
+    /// How that scheduler is simulated.
+    #[command(flatten)]
+    pub process: ProcessArgs,
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output", group = "series_output")]
     pub json: bool,
@@ -191,14 +208,15 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
         queues: args.queues.clone(),
     };
     let LoadedTrace { mut trace, notes: mut warnings } = inputs::load(&files)?;
-    let config = scheduler_config(args)?;
+    let scheduler = simulated_scheduler(args)?;
     transform_trace(args, &mut trace)?;
     inputs::assign_queues(&mut trace);
-    if args.profile == Profile::Kube {
+    let flavor = scheduler.flavor();
+    if flavor == Flavor::Kube {
         warnings.extend(split_gangs(&mut trace));
     }
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
-    let rounded = count_rounded_shares(&trace, config.flavor);
+    let rounded = count_rounded_shares(&trace, flavor);
     if rounded > 0 {
         warnings.push(format!(
             "kube-scheduler does not support the GPU fractions of {} of {}: they get whole GPUs",
@@ -206,19 +224,42 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
             counted_noun(trace.jobs.len(), "job")
         ));
     }
+    let real_time = scheduler.real_time();
+    warnings.extend(real_time.iter().map(|real_time| real_time.warning.clone()));
     let measurement = Measurement {
         series_every: args.series.or(args.html.as_ref().map(|_| PAGE_INTERVAL)),
+        resolution_secs: real_time.as_ref().map(|real_time| real_time.resolution_secs),
         monitor: monitor.clone(),
         ..Measurement::default()
     };
-    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
-    let mut report = Report::new(outcome, rounded);
+    let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement)?;
+    let mut report = Report::new(outcome, rounded, real_time);
     let html = args.html.as_ref().map(|_| page::page(&report));
     if args.series.is_none() {
         report.series = None;
     }
     Ok(Simulation { warnings, report, html })
 }
+
+/// The scheduler that the options name.
+fn simulated_scheduler(args: &Args) -> anyhow::Result<SimulatedScheduler> {
+    match &args.scheduler {
+        None | Some(SchedulerSource::Ours) if args.process.target.is_none() => {
+            Ok(SimulatedScheduler::Ours(Box::new(scheduler_config(args)?)))
+        }
+        source => {
+            let source = source.as_ref().unwrap_or(&SchedulerSource::Ours);
+            let scheduler = ProcessScheduler::load(source, &args.process)
+                .map_err(|error| SchedulerRefused(format!("--scheduler: {error:#}")))?;
+            Ok(SimulatedScheduler::Process { scheduler: Box::new(scheduler), seed: args.seed })
+        }
+    }
+}
+
+/// A scheduler that cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchedulerRefused(String);
 
 /// The nodes of a fleet: a fleet file, nodes of kubectl, a case file, openb's CSV or JSON lines.
 ///

@@ -131,7 +131,9 @@ pub async fn run_upgrade(
     let step =
         progress.begin_step("starting the old version and its workload", Duration::from_secs(10));
     let mut old = RunningVersion::start(environment, from, "old").await?;
-    workload::submit_initial_workload(&mut environment.api, &environment.scheduler_name).await?;
+    monitor.drain_events().await?;
+    let (api, name) = (&mut environment.api, &environment.scheduler_name);
+    workload::submit_initial_workload(api, name, &monitor.capture()).await?;
     if let Err(why) =
         wait_until_quiet(&mut monitor, &mut old, workload::check_initial_is_scheduled).await?
     {

@@ -13,6 +13,7 @@ use schedlab_scheduler::replay::Replay;
 
 use crate::{
     Case,
+    audit::AuditClaim,
     doc_string::doc_string,
     predicate::{Predicate, State, Subject, nameless_reason},
 };
@@ -35,6 +36,9 @@ pub enum FeatureClaim {
     Shows(Vec<Predicate>),
     /// What should happen: it fails until the fault is fixed.
     Should(Predicate),
+    /// The audit reports these rules: the feature fails until the fault is fixed, as each scenario in
+    /// which a rule is broken does.
+    Breaks(Vec<AuditClaim>),
 }
 
 /// What a feature is about, beside the case.
@@ -70,6 +74,7 @@ impl FeatureClaim {
         match self {
             Self::Shows(predicates) => predicates,
             Self::Should(predicate) => std::slice::from_ref(predicate),
+            Self::Breaks(_) => &[],
         }
     }
 }
@@ -134,6 +139,10 @@ pub fn write_with_case(
 }
 
 fn scenario_name(story: &FeatureStory<'_>) -> String {
+    if let FeatureClaim::Breaks(rules) = story.claim {
+        let names: Vec<&str> = rules.iter().map(|claim| claim.rule.rule_name()).collect();
+        return format!("The audit finds no fault with {}", names.join(" and "));
+    }
     let names: Vec<String> = story.claim.predicates().iter().map(claim_name).collect();
     names.join(", and ")
 }
@@ -168,6 +177,9 @@ fn claims_text(
     story: &FeatureStory<'_>,
 ) -> Result<String, Inexpressible> {
     let mut text = String::new();
+    if matches!(story.claim, FeatureClaim::Breaks(_)) {
+        text.push_str("    And everything has settled\n");
+    }
     for predicate in story.claim.predicates() {
         let keyword = if text.is_empty() { "Then" } else { "And" };
         let _ = writeln!(text, "    {keyword} {}", claim_text(scene, replay, story, predicate)?);

@@ -1,8 +1,10 @@
 //! Case files: a customer's cluster in one file, for support engineers. [`read`] reads the
 //! files of a customer, [`capture`] reads a live cluster, [`redact`] replaces every name,
+//! [`audit`] judges decisions,
 //! [`minimise`] keeps what a claim needs, and [`feature`] writes the rest as a feature. Decisions
 //! come from [`schedlab_scheduler`]; this crate knows no emulator and runs no feature.
 
+pub mod audit;
 pub mod capture;
 mod case;
 pub mod change;

@@ -227,4 +227,4 @@ fn is_same(a: &CapturedCluster, b: &CapturedCluster) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

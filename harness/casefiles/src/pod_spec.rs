@@ -1,7 +1,7 @@
 //! Pods without what decisions do not depend on and another cluster does not have: mounts, volumes
 //! beside claims, secrets, service accounts, runtime classes.
 
-use schedlab_api::{Map, Value, json, object};
+use schedlab_api::{Map, Value, json, object, taints};
 use schedlab_scheduler::snapshot_file::required_config_maps;
 
 /// Fields of a pod that name objects which a case does not have, or that only the API server sets.
@@ -98,5 +98,30 @@ pub(crate) fn drop_mounts(pod: &mut Value) {
             object::remove(container, &["volumeMounts"]);
             object::remove(container, &["volumeDevices"]);
         }
+    }
+}
+
+/// Seconds for which admission lets a pod tolerate a node that is not ready or not reachable.
+const DEFAULT_TOLERATION_SECONDS: i64 = 300;
+
+/// Whether this is a toleration that admission adds to each pod without one of its own
+/// (`DefaultTolerationSeconds`): a cluster in which the pod is created adds it again.
+pub(crate) fn is_default_toleration(toleration: &Value) -> bool {
+    let is = |field: &str, expected: &str| object::text(toleration, &[field]) == expected;
+    (is("key", taints::NOT_READY) || is("key", taints::UNREACHABLE))
+        && is("operator", "Exists")
+        && is("effect", "NoExecute")
+        && object::number(toleration, &["tolerationSeconds"]) == Some(DEFAULT_TOLERATION_SECONDS)
+}
+
+/// Removes the tolerations that admission adds.
+pub(crate) fn drop_default_tolerations(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else {
+        return;
+    };
+    tolerations.retain(|toleration| !is_default_toleration(toleration));
+    if tolerations.is_empty() {
+        spec.remove("tolerations");
     }
 }

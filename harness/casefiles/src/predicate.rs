@@ -1,6 +1,6 @@
 //! Claims about a replayed case, in words: `gang team-a/train pending because OverLimit`.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use schedlab_scheduler::replay::{Replay, ReplayedDecision, ReplayedPod, WaitingGroup};
 
@@ -118,7 +118,7 @@ impl Predicate {
             }
             State::Evicted => {
                 let evictions = evicted_pods(replay);
-                let evicted = pods.iter().filter(|pod| evictions.contains(&&*pod_key(pod))).count();
+                let evicted = pods.iter().filter(|pod| evictions.contains(&*pod_key(pod))).count();
                 if evicted == 0 {
                     Verdict::Fails("none of its pods is evicted".to_owned())
                 } else {
@@ -202,16 +202,16 @@ impl Predicate {
 /// Pods that have no node at the end: the last cycle binds some of those that wait.
 fn pending_pods<'r>(replay: &Replay, pods: &[&'r ReplayedPod]) -> Vec<&'r ReplayedPod> {
     let last = replay.cycles.last().into_iter().flatten();
-    let bound: Vec<&str> = last
+    let bound: BTreeSet<&str> = last
         .filter_map(|decision| match decision {
             ReplayedDecision::Bind { pod, .. } => Some(&**pod),
             ReplayedDecision::Pipeline { .. } | ReplayedDecision::Evict { .. } => None,
         })
         .collect();
+    let broken: BTreeSet<&str> = replay.unschedulable.iter().map(|it| &*it.pod).collect();
     let waits = |pod: &&&ReplayedPod| {
         let key = pod_key(pod);
-        let is_broken = replay.unschedulable.iter().any(|broken| broken.pod == key);
-        (pod.is_pending || is_broken) && !bound.contains(&&*key)
+        (pod.is_pending || broken.contains(&*key)) && !bound.contains(&*key)
     };
     pods.iter().filter(waits).copied().collect()
 }
@@ -220,7 +220,7 @@ fn unschedulable<'r>(
     replay: &'r Replay,
     pods: &[&ReplayedPod],
 ) -> impl Iterator<Item = (&'r str, &'r str)> {
-    let keys: Vec<String> = pods.iter().map(|pod| pod_key(pod)).collect();
+    let keys: BTreeSet<String> = pods.iter().map(|pod| pod_key(pod)).collect();
     let broken = replay.unschedulable.iter().filter(move |it| keys.contains(&it.pod));
     broken.map(|it| (&*it.pod, &*it.message))
 }
@@ -284,7 +284,7 @@ fn is_name(word: &str, replay: &Replay) -> bool {
         || replay.waiting.iter().any(|group| group.queue.as_deref() == Some(word))
 }
 
-fn evicted_pods(replay: &Replay) -> Vec<&str> {
+fn evicted_pods(replay: &Replay) -> BTreeSet<&str> {
     let all = replay.cycles.iter().flatten();
     all.filter_map(|decision| match decision {
         ReplayedDecision::Evict { pod, .. } => Some(&**pod),

@@ -16,7 +16,7 @@ use std::{
 use schedlab_api::{Map, Text, Value, annotations, labels, object};
 use schedlab_scheduler::snapshot_file::required_config_maps;
 
-use crate::{Case, change::Change, pod_spec::portable_pod};
+use crate::{Case, audit::AuditClaim, change::Change, pod_spec::portable_pod};
 use allowed::{Fields, NameClass, Rule};
 use names::Names;
 
@@ -162,6 +162,11 @@ impl Redactor {
 
     /// The names in a claim, such as `gang team-a/train pending`.
     fn redact_claim(&mut self, claim: &str) -> String {
+        if let Some(rule) = claim.strip_prefix(AuditClaim::PREFIX) {
+            return rule
+                .parse()
+                .map_or_else(|_| String::new(), |claim: AuditClaim| claim.to_string());
+        }
         let Ok(mut claim) = claim.parse::<crate::predicate::Predicate>() else {
             return String::new();
         };

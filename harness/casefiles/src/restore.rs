@@ -9,7 +9,10 @@ use schedlab_api::{
     json, object, object_names,
 };
 
-use crate::{Case, CaseKind, KINDS, pod_spec::portable_pod};
+use crate::{
+    Case, CaseKind, KINDS,
+    pod_spec::{drop_default_tolerations, portable_pod},
+};
 
 /// Priority classes that each cluster of KAI has.
 const BUILT_IN_CLASSES: [&str; 6] = [
@@ -137,6 +140,7 @@ fn prepare_pod(pod: &mut Value, scheduler: &str, classes: &[String]) {
     if object::annotation(pod, POD_GROUP_NAME).is_some() {
         pod["metadata"]["annotations"][SKIP_POD_GROUPER] = json!("true");
     }
+    drop_default_tolerations(pod);
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let is_class_known = spec
         .get("priorityClassName")

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 use jiff::Timestamp;
 use schedlab_api::{Map, Value, annotations::LAST_APPLIED_CONFIGURATION, json, labels, object};
 
-use crate::doc_string::doc_string;
+use crate::{doc_string::doc_string, pod_spec::is_default_toleration};
 
 /// A write of a person.
 #[derive(Clone, Debug)]
@@ -494,11 +494,7 @@ fn remove_defaults(value: &mut Value) {
             });
         }
         Value::Array(items) => {
-            items.retain(|item| {
-                let key = object::text(item, &["key"]);
-                let is_added = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-                !(is_added.contains(&key) && item.get("tolerationSeconds").is_some())
-            });
+            items.retain(|item| !is_default_toleration(item));
             items.iter_mut().for_each(remove_defaults);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -6,6 +6,7 @@ mod docker_host;
 mod hints;
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -16,6 +17,13 @@ pub(crate) use hints::hint_for_output;
 
 /// How long a program may take to respond to a simple command.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The folder with the programs of a control plane on this machine, in which kube-scheduler is, too.
+/// `None` if none was built.
+pub fn control_plane_folder() -> Option<PathBuf> {
+    let assets = schedlab_control_plane::find_assets(None, &schedlab_control_plane::PROGRAMS).ok();
+    assets.map(|assets| assets.folder().to_owned())
+}
 
 /// An external program that schedlab runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! machine has.
 
 pub mod api;
+mod block_on;
 pub mod cleanup;
 pub mod doctor;
 pub mod external_tools;
@@ -15,3 +16,5 @@ pub mod real_cluster;
 pub mod scheduler_objects;
 pub mod scheduler_source;
 pub mod shard_job;
+
+pub use block_on::block_on;

@@ -33,6 +33,7 @@ use schedlab_control_plane::{Assets, ControlPlane, FeatureGateArguments, PROGRAM
 use schedlab_emulator::feature_gates::FeatureGates;
 
 use crate::api::Api;
+use crate::block_on::block_on;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
 use crate::interrupt::Interrupt;
 use crate::process::ChildProcess;
@@ -669,14 +670,6 @@ fn end_run(run: Run) -> Vec<String> {
         Ok(results) => results.iter().filter_map(describe).collect(),
         Err(error) => vec![format!("{error:#}")],
     }
-}
-
-fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start a runtime")?;
-    runtime.block_on(work)
 }
 
 /// A client for the whole cluster with administrator rights.

@@ -8,6 +8,7 @@ mod configuration;
 mod crash_injector;
 mod in_process;
 mod process;
+mod standalone;
 mod supervisor;
 mod suspend;
 mod target;
@@ -30,8 +31,10 @@ pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
 pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec, Startup};
+pub use standalone::{StandaloneScheduler, StandaloneSetup};
 pub(crate) use suspend::SuspendGuard;
 pub use target::{Target, UnsupportedCapability, check_placeholders};
+pub use times::OwnTimes;
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 pub(crate) use words::{Dialect, dialect_of};
 

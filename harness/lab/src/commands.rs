@@ -135,35 +135,12 @@ fn find_kind(word: &str) -> Result<&'static ObjectKind, String> {
     })
 }
 
-/// Splits a command line into words. Single and double quotes group words.
+/// Splits a command line into words as a shell does.
 ///
 /// # Errors
 /// A quote is not closed.
 pub fn split_words(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let (mut word, mut is_open, mut quote) = (String::new(), false, None);
-    for c in line.chars() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            None if c == '"' || c == '\'' => {
-                (quote, is_open) = (Some(c), true);
-            }
-            None if c.is_whitespace() => {
-                if is_open || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                is_open = false;
-            }
-            Some(_) | None => word.push(c),
-        }
-    }
-    if let Some(quote) = quote {
-        return Err(format!("a quote {quote} is not closed in: {}", line.trim()));
-    }
-    if is_open || !word.is_empty() {
-        words.push(word);
-    }
-    Ok(words)
+    shlex::split(line).ok_or_else(|| format!("a quote is not closed in: {}", line.trim()))
 }
 
 /// Parses the lines of a script. Empty lines and comments are left out; a line that ends with `\`

@@ -64,6 +64,10 @@ pub struct Explain {
     /// A queue.
     #[arg(long, value_name = "NAME", conflicts_with = "workload")]
     pub queue: Option<String>,
+    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
+    /// needs very many. 0: no limit, as the scheduler itself.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub simulations: usize,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -135,8 +139,9 @@ pub struct Minimise {
     #[command(flatten)]
     pub input: CaseFiles,
     /// What the case must still show: a claim such as `gang train pending` (with the reason that it
-    /// has now), `pod p evicted` or `queue team pending because OverLimit`, or `command: …` that
-    /// exits with 0 when {case} shows it. If repeated, all of them.
+    /// has now), `pod p evicted` or `queue team pending because OverLimit`; `audit RULE`, with the
+    /// number or name of a rule of the audit that the replay breaks, such as `audit 5` or `audit quota
+    /// and limit`; or `command: …` that exits with 0 when {case} shows it. If repeated, all of them.
     #[arg(long, value_name = "CLAIM", required = true)]
     pub keep: Vec<String>,
     /// What the case must show with the configuration of `--should-config`, such as `gang train
@@ -152,6 +157,10 @@ pub struct Minimise {
     /// Number of cycles of each replay.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub cycles: u32,
+    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
+    /// needs very many. 0: no limit, as the scheduler itself.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub simulations: usize,
     /// Stop after this time with what was reached.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5m")]
     pub budget: Duration,
@@ -204,7 +213,8 @@ pub enum CaseCommand {
     Redact(Redact),
     /// Shrink a case to the smallest one that still shows something.
     #[command(
-        after_help = "Example:\n  schedlab minimise case.zip --keep 'gang train pending' -o small.zip"
+        after_help = "Examples:\n  schedlab minimise case.zip --keep 'gang train pending' -o small.zip\n  \
+                      schedlab minimise case.zip --keep 'audit valid binding' -o small.zip"
     )]
     Minimise(Minimise),
     /// Write a case as a feature, and run it at once.

@@ -1,6 +1,6 @@
 //! The arguments of `schedlab trace`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -99,39 +99,47 @@ pub struct TraceImport {
     /// File for the queues with their quotas, which KAI's metrics tell.
     #[arg(long, value_name = "FILE", help_heading = "Prometheus")]
     pub queues_output: Option<PathBuf>,
-    /// Output of `kubectl get pods,podgroups -A -o yaml|json`; may be repeated.
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 1..,
-        help_heading = "Kubernetes",
-        conflicts_with_all = ["files", "prometheus"]
-    )]
-    pub kubectl: Vec<PathBuf>,
-    /// Output of `kubectl get events -A -o yaml|json`, which adds times to the pods.
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 1..,
-        help_heading = "Kubernetes",
-        conflicts_with_all = ["files", "prometheus"]
-    )]
-    pub events: Vec<PathBuf>,
-    /// A case file; one captured with `--duration` knows what ran meanwhile.
-    #[arg(
-        long,
-        value_name = "CASE",
-        num_args = 1..,
-        help_heading = "Kubernetes",
-        conflicts_with_all = ["files", "prometheus"]
-    )]
-    pub case: Vec<PathBuf>,
+    /// Objects of a cluster.
+    #[command(flatten)]
+    pub objects: RecordedObjects,
     /// Take pods without GPU and queue, too.
     #[arg(long, help_heading = "Kubernetes")]
     pub all_pods: bool,
-    /// File of the trace [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
+}
+
+/// Objects of a cluster, of whose pods a trace is made.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Kubernetes")]
+#[group(id = "objects", multiple = true, conflicts_with_all = ["files", "prometheus"])]
+pub struct RecordedObjects {
+    /// Output of `kubectl get pods,podgroups -A -o yaml|json`; may be repeated.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub kubectl: Vec<PathBuf>,
+    /// Output of `kubectl get events -A -o yaml|json`, which adds times to the pods.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub events: Vec<PathBuf>,
+    /// A case file; one captured with `--duration` knows what ran meanwhile.
+    #[arg(long, value_name = "CASE", num_args = 1..)]
+    pub case: Vec<PathBuf>,
+}
+
+/// Where a trace or queues are written.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct TraceOutput {
+    /// File to write [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+impl TraceOutput {
+    /// The file; `None`: standard output.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
 }
 
 /// Arguments of `schedlab trace stats`.
@@ -167,9 +175,9 @@ pub struct TraceGenerate {
     /// Seed: the same seed gives the same trace.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// File of the new trace [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
 }
 
 /// Arguments of `schedlab trace cut`.
@@ -190,9 +198,9 @@ pub struct TraceCut {
     /// Only jobs of this queue; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub queue: Vec<String>,
-    /// File of the new trace [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
 }
 
 /// Arguments of `schedlab trace merge`.
@@ -204,9 +212,9 @@ pub struct TraceMerge {
     /// How they are read.
     #[command(flatten)]
     pub input: TraceInput,
-    /// File of the new trace [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
 }
 
 /// Arguments of `schedlab trace scale`.
@@ -232,9 +240,9 @@ pub struct TraceScale {
     /// Seed of the drawn jobs.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// File of the new trace [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
 }
 
 /// Arguments of `schedlab trace queues`.
@@ -250,9 +258,9 @@ pub struct TraceQueues {
     /// equal weights].
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// File of the queues [default: standard output].
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
+    /// Where it is written.
+    #[command(flatten)]
+    pub output: TraceOutput,
 }
 
 /// A time of a trace.

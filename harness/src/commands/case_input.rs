@@ -6,6 +6,7 @@ use schedlab_casefiles::Case;
 use schedlab_casefiles::read::{CaseInput, read_case};
 use schedlab_conformance::text::counted_noun;
 use schedlab_scheduler::ConfigSource;
+use schedlab_scheduler::replay::Replay;
 use schedlab_scheduler::snapshot_file::Overrides;
 
 use super::{CommandOutput, UsageError};
@@ -63,7 +64,27 @@ pub(super) fn counts_text(case: &Case) -> String {
 pub(super) fn overrides(scheduler: &CaseScheduler) -> anyhow::Result<Overrides> {
     let given = ConfigSource::read(scheduler.config.as_deref());
     let file = given.map_err(|error| UsageError(error.to_string()))?;
-    Ok(Overrides { file, scheduler_name: scheduler.scheduler_name.clone() })
+    let scheduler_name = scheduler.scheduler_name.clone();
+    Ok(Overrides { file, scheduler_name, simulations_max: None })
+}
+
+/// Like [`overrides`], with a limit of the simulated evictions; 0: no limit.
+pub(super) fn limited_overrides(
+    scheduler: &CaseScheduler,
+    simulations: usize,
+) -> anyhow::Result<Overrides> {
+    let simulations_max = Some(simulations).filter(|most| *most > 0);
+    Ok(Overrides { simulations_max, ..overrides(scheduler)? })
+}
+
+/// What to say if a replay ended its searches for pods to evict early.
+pub(super) fn search_limit_note(replay: &Replay, simulations: usize) -> Option<String> {
+    replay.is_search_limited.then(|| {
+        format!(
+            "an action simulated {simulations} evictions, the limit: other pending workloads may \
+             evict pods, too; --simulations raises the limit"
+        )
+    })
 }
 
 /// Creates the folder of an output file, before any work that would be lost without it.

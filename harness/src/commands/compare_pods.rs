@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use schedlab_apps::compare::{self, Args, Completion, NamedResults, Results};
+use schedlab_apps::compare::{self, Args, Completion, NamedResults, Results, ResultsHeader};
 use schedlab_clusters::interrupt::{Interrupt, Interrupted};
 use schedlab_clusters::shard_job::{POD_RESULTS_FOLDER, PodFile, ShardJob, run_shard_job};
 use schedlab_conformance::report::{self, Shard};
@@ -40,6 +40,11 @@ pub(super) fn run_in_pods(
         return Err(UsageError(message.to_owned()).into());
     }
     let plan = compare::plan(&command.comparison).map_err(usage_error_of_plan)?;
+    if plan.is_in_real_time() {
+        let message = "--a, --b: got process:…, expected another side: pods have no such program, and \
+                       real time needs a machine of its own (--on kubernetes)";
+        return Err(UsageError(message.to_owned()).into());
+    }
     let job = shard_job(command)?;
     let interrupt = Interrupt::listen()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -54,20 +59,7 @@ pub(super) fn run_in_pods(
         Err(error) if error.is::<Interrupted>() => return Ok(None),
         ran => ran?,
     };
-    let header = plan.header().clone();
-    // An image of another version, or with other inputs, differs from this.
-    let here = NamedResults {
-        file: "this schedlab".to_owned(),
-        results: Results { header, units: Vec::new() },
-    };
-    let mut shards = vec![here];
-    for (at, log) in logs.iter().enumerate() {
-        let shard = format!("shard {} of {}", at + 1, job.shards);
-        let files = report::read_archive(log).map_err(|error| anyhow!("{shard}: {error}"))?;
-        let text = files.get(RESULTS).with_context(|| format!("{shard}: got no {RESULTS}"))?;
-        shards.push(compare::parse_results(&shard, text)?);
-    }
-    Ok(Some(compare::merge_results(shards)?))
+    merge_pod_logs(plan.header().clone(), &logs).map(Some)
 }
 
 /// The pods, with their files and words.
@@ -177,6 +169,7 @@ fn pod_words(command: &Compare, inputs: &PackedInputs, parallel: NonZeroUsize) -
         csv: _,
         html: _,
         progress: _,
+        process: _,
         labels: _,
     } = &command.comparison;
     let mut words: Vec<String> =
@@ -231,10 +224,32 @@ pub(super) fn run_in_pod(
     if completion == Completion::Stopped {
         return Ok(ExitStatus::Interrupted);
     }
-    let text = compare::results_text(&results)?;
-    let files = BTreeMap::from([(RESULTS.to_owned(), text)]);
-    output.print_result(&report::archive_lines(&files)?);
+    output.print_result(&pod_log(&results)?);
     Ok(ExitStatus::Passed)
+}
+
+/// The results as lines of a pod's log.
+fn pod_log(results: &Results) -> anyhow::Result<String> {
+    let text = compare::results_text(results)?;
+    let files = BTreeMap::from([(RESULTS.to_owned(), text)]);
+    Ok(report::archive_lines(&files)?)
+}
+
+/// Merges the results in the logs of all pods. `header` is that of this process: an image of another
+/// version, or with other inputs, differs from it.
+fn merge_pod_logs(header: ResultsHeader, logs: &[String]) -> anyhow::Result<Results> {
+    let here = NamedResults {
+        file: "this schedlab".to_owned(),
+        results: Results { header, units: Vec::new() },
+    };
+    let mut shards = vec![here];
+    for (at, log) in logs.iter().enumerate() {
+        let shard = format!("shard {} of {}", at + 1, logs.len());
+        let files = report::read_archive(log).map_err(|error| anyhow!("{shard}: {error}"))?;
+        let text = files.get(RESULTS).with_context(|| format!("{shard}: got no {RESULTS}"))?;
+        shards.push(compare::parse_results(&shard, text)?);
+    }
+    Ok(compare::merge_results(shards)?)
 }
 
 /// Unpacks the inputs that `from` has, if any, into a folder.
@@ -260,7 +275,90 @@ fn unpack_inputs(from: &Path, into: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use schedlab_apps::compare::CompareProgress;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn compare_command(words: &[String]) -> Compare {
+        let words = std::iter::once("schedlab".to_owned()).chain(words.iter().cloned());
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Compare(command) => *command,
+            other => panic!("got {other:?}"),
+        }
+    }
+
+    /// The log of the pod with this index, which runs in `folder` with its files.
+    fn log_of_pod(job: &ShardJob, index: usize, folder: &Path) -> String {
+        let inputs = folder.join("inputs");
+        for file in &job.files {
+            fs::write(folder.join(&file.path), &file.text).unwrap();
+        }
+        unpack_inputs(folder, &inputs).unwrap();
+        let here = |word: &String| {
+            word.replace("$(JOB_COMPLETION_INDEX)", &index.to_string())
+                .replace(&inputs_folder().display().to_string(), &inputs.display().to_string())
+        };
+        let command = compare_command(&job.words.iter().map(here).collect::<Vec<_>>());
+        let shard = Shard::new(command.pod_index.unwrap() + 1, command.shard_pods.shards.get());
+        let plan = compare::plan(&command.comparison).unwrap();
+        let (results, _) = plan.run(shard, &CompareProgress::default()).unwrap();
+        pod_log(&results).unwrap()
+    }
+
+    #[test]
+    fn logs_of_all_pods_merge_to_the_results_of_one_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let fleet = write("fleet.yaml", "pools:\n- {name: n, count: 1, gpus: 8}\n");
+        let queues = write("queues.csv", "name,quota\na,4\nb,4\n");
+        let planned = write("planned.csv", "name,quota\na,1\nb,7\n");
+        let jobs: String = (0..30)
+            .map(|at| format!("j{at},{},{},{},3600\n", ["a", "b"][at % 2], 1 + at % 4, at * 900))
+            .collect();
+        let header = "name,queue,gpus,arrives_secs,runs_secs\n";
+        let trace = write("jobs.csv", &format!("{header}{jobs}"));
+        let sides = format!("{planned},kai");
+        let options = [
+            "compare",
+            "--fleet",
+            &fleet,
+            "--trace",
+            &trace,
+            "--queues",
+            &queues,
+            "--b",
+            &sides,
+            "--seeds",
+            "2",
+            "--seed",
+            "7",
+            "--vary",
+            "arrivals",
+            "--until",
+            "5h",
+            "--on",
+            "kubernetes",
+            "--shards",
+            "3",
+        ];
+        let command = compare_command(&options.map(str::to_owned));
+        let plan = compare::plan(&command.comparison).unwrap();
+        let (whole, _) = plan.run(None, &CompareProgress::default()).unwrap();
+        let job = shard_job(&command).unwrap();
+        let logs: Vec<String> = (0..job.shards)
+            .map(|index| log_of_pod(&job, index, tempfile::tempdir().unwrap().path()))
+            .collect();
+        let merged = merge_pod_logs(plan.header().clone(), &logs).unwrap();
+        assert_eq!(compare::results_text(&merged).unwrap(), compare::results_text(&whole).unwrap());
+        let error = merge_pod_logs(plan.header().clone(), &logs[1..]).unwrap_err();
+        assert_eq!(error.to_string(), "got results of 2 of 4 simulations: a shard is missing");
+    }
 
     #[test]
     fn packed_inputs_of_any_size_are_unpacked() {

@@ -9,7 +9,9 @@ use schedlab_conformance::text::counted_noun;
 use schedlab_scheduler::explain::{ExplainedObject, OutputFormat, explain_captured};
 use schedlab_scheduler::replay::{Replay, WaitingGroup};
 
-use super::case_input::{NOTHING_READ, case_error, is_empty, load_case, overrides};
+use super::case_input::{
+    NOTHING_READ, case_error, is_empty, limited_overrides, load_case, search_limit_note,
+};
 use super::{CommandOutput, UsageError};
 use crate::cli::{Explain, Format};
 use crate::exit::ExitStatus;
@@ -17,7 +19,7 @@ use crate::exit::ExitStatus;
 /// Explains one workload, one queue, or all that is pending.
 pub fn run_explain_command(args: &Explain) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = overrides(&args.scheduler)?;
+    let overrides = limited_overrides(&args.scheduler, args.simulations)?;
     let case = load_case(&args.input, &mut output)?;
     let files = &args.input.files;
     let object = match (&args.workload, &args.queue) {
@@ -30,6 +32,9 @@ pub fn run_explain_command(args: &Explain) -> anyhow::Result<ExitStatus> {
         (None, Some(queue)) => ExplainedObject::Queue(queue),
         (None, None) => {
             let replay = case.replay(&overrides, 1).map_err(|error| case_error(files, &error))?;
+            if let Some(note) = search_limit_note(&replay, args.simulations) {
+                output.print_note(&note);
+            }
             output.print_result(&match args.format {
                 Format::Text if is_empty(&case) => NOTHING_READ.to_owned(),
                 Format::Text => overview_text(&replay),

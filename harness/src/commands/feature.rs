@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
+use schedlab_casefiles::audit::AuditClaim;
 use schedlab_casefiles::feature::{
     BesideTables, FeatureClaim, FeatureStory, Placement, write_with_case, write_with_tables,
 };
@@ -69,8 +70,7 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let Some(first) = drafts.first() else {
         return Err(UsageError("the case cannot be written as a feature".to_owned()).into());
     };
-    let mut reasons = claim.predicates().iter().flat_map(|claim| claim.reasons(&replay));
-    let reason = reasons.next().map(|group| nameless_reason(group, &replay).to_owned());
+    let reason = failure_text(&claim, &replay);
     let folder = temporary_folder()?;
     let mut reports = Vec::new();
     for draft in &drafts {
@@ -103,6 +103,17 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Failed)
 }
 
+/// What the report of a draft says if it fails for the reason of the case; `None` if any failure will
+/// do.
+fn failure_text(claim: &FeatureClaim, replay: &Replay) -> Option<String> {
+    if let FeatureClaim::Breaks(rules) = claim {
+        let rule = rules.first()?.rule;
+        return Some(format!("rule {} ({})", rule.invariant_number(), rule.rule_name()));
+    }
+    let mut reasons = claim.predicates().iter().flat_map(|claim| claim.reasons(replay));
+    reasons.next().map(|group| nameless_reason(group, replay).to_owned())
+}
+
 /// The claim of the feature, which the case must agree with.
 fn feature_claim(args: &Feature, case: &Case, replay: &Replay) -> anyhow::Result<FeatureClaim> {
     if let Some(claim) = &args.should {
@@ -118,6 +129,13 @@ fn feature_claim(args: &Feature, case: &Case, replay: &Replay) -> anyhow::Result
         Some(claim) => vec![claim.clone()],
         None => case.manifest.shows.lines().filter_map(|line| line.parse().ok()).collect(),
     };
+    let broken: Vec<AuditClaim> = match &args.shows {
+        Some(_) => Vec::new(),
+        None => case.manifest.shows.lines().filter_map(audit_claim).collect(),
+    };
+    if !broken.is_empty() {
+        return Ok(FeatureClaim::Breaks(broken));
+    }
     if claims.is_empty() {
         let message = "got no claim, expected --shows CLAIM or --should CLAIM, or a case of \
                        schedlab minimise";
@@ -132,6 +150,11 @@ fn feature_claim(args: &Feature, case: &Case, replay: &Replay) -> anyhow::Result
     Ok(FeatureClaim::Shows(claims))
 }
 
+/// The claim about the audit in a line of what a case shows.
+fn audit_claim(line: &str) -> Option<AuditClaim> {
+    line.starts_with(AuditClaim::PREFIX).then(|| line.parse().ok())?
+}
+
 /// The texts to try, simplest first, and why others cannot be written.
 fn drafts(
     args: &Feature,
@@ -139,7 +162,10 @@ fn drafts(
     replay: &Replay,
     story: &FeatureStory<'_>,
 ) -> (Vec<Draft>, Vec<String>) {
-    let fails = matches!(story.claim, FeatureClaim::Should(_));
+    let fails = match story.claim {
+        FeatureClaim::Shows(_) => false,
+        FeatureClaim::Should(_) | FeatureClaim::Breaks(_) => true,
+    };
     let (mut drafts, mut notes) = (Vec::new(), Vec::new());
     let mut add = |written: Result<String, _>, how: &'static str| match written {
         Ok(text) => {

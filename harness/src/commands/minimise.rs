@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_audit::Violation;
 use schedlab_casefiles::Case;
+use schedlab_casefiles::audit::AuditClaim;
 use schedlab_casefiles::minimise::Minimiser;
 use schedlab_casefiles::predicate::{Predicate, State, Verdict, reason_template};
 use schedlab_scheduler::replay::{Replay, WaitingGroup};
@@ -13,7 +15,8 @@ use schedlab_scheduler::snapshot_file::Overrides;
 use tokio::time::Instant;
 
 use super::case_input::{
-    case_error, counts_text, create_folder_of, load_case, overrides, write_case,
+    case_error, counts_text, create_folder_of, limited_overrides, load_case, search_limit_note,
+    write_case,
 };
 use super::{CommandOutput, UsageError};
 use crate::cli::{CaseScheduler, Minimise};
@@ -23,6 +26,8 @@ use crate::exit::ExitStatus;
 #[derive(Default)]
 struct Keep {
     claims: Vec<KeptClaim>,
+    /// Rules that the audit of the replay reports.
+    audits: Vec<AuditClaim>,
     /// Claims that hold with the settings of `--should-config`.
     should: Vec<Predicate>,
     should_settings: Overrides,
@@ -47,7 +52,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// Shrinks a case and writes the smallest one.
 pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = overrides(&args.scheduler)?;
+    let overrides = limited_overrides(&args.scheduler, args.simulations)?;
     create_folder_of(&args.output)?;
     let mut case = load_case(&args.input, &mut output)?;
     let keep = parse_keep(args, &case, &overrides)?;
@@ -69,8 +74,9 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
         threads: jobs.map_or(1, std::num::NonZeroUsize::get),
         is_time_over: &|| began.elapsed() >= args.budget,
     };
-    let claims: Vec<String> = keep.claims.iter().map(|kept| kept.claim.to_string()).collect();
-    case.manifest.shows = claims.join("\n");
+    let claims = keep.claims.iter().map(|kept| kept.claim.to_string());
+    let claims = claims.chain(keep.audits.iter().map(ToString::to_string));
+    case.manifest.shows = claims.collect::<Vec<_>>().join("\n");
     let result = minimiser.minimise(&case);
     write_case(&result.case, &args.output)?;
     let proof = if result.is_minimal {
@@ -96,11 +102,18 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
 
 /// Parses the claims of `--keep`, and checks that the case shows them.
 fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Result<Keep> {
-    let replay = case
-        .replay(overrides, args.cycles)
+    let (replay, violations) = case
+        .audited_replay(overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
+    if let Some(note) = search_limit_note(&replay, args.simulations) {
+        CommandOutput::for_this_process().print_note(&note);
+    }
     let mut keep = parse_should(args, case)?;
     for text in &args.keep {
+        if text.starts_with(AuditClaim::PREFIX) {
+            keep.audits.push(parse_audit(text, &violations)?);
+            continue;
+        }
         let Some(command) = text.strip_prefix(COMMAND_PREFIX) else {
             keep.claims.push(parse_claim(text, &replay)?);
             continue;
@@ -114,12 +127,26 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
     Ok(keep)
 }
 
+/// Parses the claim that the audit of the replay reports a rule.
+fn parse_audit(text: &str, violations: &[Violation]) -> anyhow::Result<AuditClaim> {
+    let claim: AuditClaim = text.parse().map_err(|error| UsageError(format!("--keep: {error}")))?;
+    if violations.iter().any(|violation| violation.rule == claim.rule) {
+        return Ok(claim);
+    }
+    let mut reported: Vec<&str> = violations.iter().map(|it| it.rule.rule_name()).collect();
+    reported.sort_unstable();
+    reported.dedup();
+    let reported = if reported.is_empty() { "nothing".to_owned() } else { reported.join(", ") };
+    let message = format!("--keep: the case does not show {claim}: the audit reports {reported}");
+    Err(UsageError(message).into())
+}
+
 /// The claims of `--should`, which the case shows with the settings of `--should-config`.
 fn parse_should(args: &Minimise, case: &Case) -> anyhow::Result<Keep> {
     let scheduler = CaseScheduler { config: args.should_config.clone(), ..args.scheduler.clone() };
     let keep = Keep {
         should: args.should.clone(),
-        should_settings: overrides(&scheduler)?,
+        should_settings: limited_overrides(&scheduler, args.simulations)?,
         ..Keep::default()
     };
     if keep.should.is_empty() {
@@ -160,7 +187,18 @@ fn parse_claim(text: &str, replay: &Replay) -> anyhow::Result<KeptClaim> {
 impl Keep {
     /// Whether a case shows all of it. Commands come last, as they take longer than a replay.
     fn is_shown_by(&self, case: &Case, overrides: &Overrides, cycles: u32) -> bool {
-        if !self.claims.is_empty() {
+        if !self.audits.is_empty() {
+            let Ok((replay, violations)) = case.audited_replay(overrides, cycles) else {
+                return false;
+            };
+            let is_reported =
+                |claim: &AuditClaim| violations.iter().any(|it| it.rule == claim.rule);
+            if !(self.audits.iter().all(is_reported)
+                && self.claims.iter().all(|kept| kept.holds(&replay)))
+            {
+                return false;
+            }
+        } else if !self.claims.is_empty() {
             let Ok(replay) = case.replay(overrides, cycles) else { return false };
             if !self.claims.iter().all(|kept| kept.holds(&replay)) {
                 return false;

@@ -11,7 +11,7 @@ use super::compare::check_writable;
 use super::live_progress::{LiveProgress, Watched, time_left};
 use super::{CommandOutput, UsageError};
 use crate::exit::ExitStatus;
-use schedlab_apps::simulate::{self, TraceError};
+use schedlab_apps::simulate::{self, SchedulerRefused, TraceError};
 
 /// Runs the simulation and prints its report. The command fails if the audit found a violation.
 /// Ctrl-C ends the simulation and reports what was simulated.
@@ -60,7 +60,9 @@ pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus>
 
 /// An error of an input file is one of the command line; others stay what they are.
 pub(super) fn usage_error_of_input(error: anyhow::Error) -> anyhow::Error {
-    let is_input = error.is::<TraceError>() || error.is::<ConfigSourceError>();
+    let is_input = error.is::<TraceError>()
+        || error.is::<ConfigSourceError>()
+        || error.is::<SchedulerRefused>();
     if is_input { UsageError(error.to_string()).into() } else { error }
 }
 

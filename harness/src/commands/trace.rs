@@ -30,26 +30,26 @@ pub fn run_trace_command(verb: &TraceVerb) -> anyhow::Result<ExitStatus> {
             let like = load(&args.like, &args.input, &mut output)?;
             let model = TraceModel::fit(&like)
                 .map_err(|error| UsageError(format!("{}: {error}", args.like.display())))?;
-            write(&model.generate(args.days, args.seed), args.output.as_deref(), &mut output)
+            write(&model.generate(args.days, args.seed), args.output.file(), &mut output)
         }
         TraceVerb::Cut(args) => {
             let mut trace = load(&args.file, &args.input, &mut output)?;
             cut(&mut trace, args)?;
-            write(&trace, args.output.as_deref(), &mut output)
+            write(&trace, args.output.file(), &mut output)
         }
         TraceVerb::Merge(args) => {
             let read = |file: &PathBuf| read(file, &args.input);
             let traces: anyhow::Result<Vec<JobTrace>> = args.files.iter().map(read).collect();
             let merged = edit::merge(traces?);
             print_notes(&merged.notes, &mut output);
-            write(&merged, args.output.as_deref(), &mut output)
+            write(&merged, args.output.file(), &mut output)
         }
         TraceVerb::Scale(args) => scale(args, &mut output),
         TraceVerb::Queues(args) => {
             let trace = load(&args.file, &args.input, &mut output)?;
             let fleet = args.fleet.as_deref().map(fleet).transpose()?;
             let queues = queues_of(&trace, fleet.as_deref());
-            write_queue_file(&queues, args.output.as_deref())?;
+            write_queue_file(&queues, args.output.file())?;
             Ok(ExitStatus::Passed)
         }
     }
@@ -146,7 +146,7 @@ fn scale_to(
     output: &mut CommandOutput,
 ) -> anyhow::Result<ExitStatus> {
     edit::scale(trace, scale, args.seed);
-    write(trace, args.output.as_deref(), output)
+    write(trace, args.output.file(), output)
 }
 
 /// Writes a trace to a file or to standard output.

@@ -154,7 +154,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             kinds change doc_string
             case
-            predicate history
+            audit predicate history
             pod_spec
             restore
             read redact capture session
@@ -231,7 +231,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "harness/clusters",
         "
-            api interrupt
+            api block_on interrupt
             kubeconfig external_tools
             scheduler_objects scheduler_source shard_job
             cleanup

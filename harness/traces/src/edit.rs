@@ -8,7 +8,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
     format::TraceFormat,
-    job::{JobTrace, TraceJob},
+    job::{JobEnd, JobTrace, TraceJob},
     numbers::to_f64,
     stats::gpu_hours,
 };
@@ -96,30 +96,29 @@ pub enum Scale {
 }
 
 /// Draws jobs to leave out, or to copy, until the trace has the wanted size. Its span and its
-/// pattern of arrivals stay; a copy arrives within half an hour of its original.
+/// pattern of arrivals stay; a copy arrives within half an hour of its original. By load, jobs
+/// without a run time stay as they are: copies of services that never end would fill a fleet.
 pub fn scale(trace: &mut JobTrace, scale: Scale, seed: u64) {
     let mut rng = SplitMix64::new(seed);
-    let count = trace.jobs.len();
-    if count == 0 {
-        return;
-    }
-    // A load by GPU hours; jobs without a run time count as many as others on average.
+    // A load by GPU hours; without any, all jobs count as much.
     let hours: f64 = trace.jobs.iter().map(gpu_hours).sum();
-    let weight = |job: &TraceJob| match scale {
-        Scale::Load(_) if hours > 0.0 => gpu_hours(job),
-        Scale::Load(_) | Scale::Jobs(_) => 1.0,
-    };
-    let whole: f64 = trace.jobs.iter().map(weight).sum();
+    let by_hours = matches!(scale, Scale::Load(_)) && hours > 0.0;
+    let stays = |job: &TraceJob| by_hours && job.end == JobEnd::Never;
+    let (mut kept, drawn): (Vec<TraceJob>, Vec<TraceJob>) =
+        std::mem::take(&mut trace.jobs).into_iter().partition(stays);
+    let weight = |job: &TraceJob| if by_hours { gpu_hours(job) } else { 1.0 };
+    let whole: f64 = drawn.iter().map(weight).sum();
     let target = match scale {
         Scale::Load(factor) => whole * factor,
         Scale::Jobs(jobs) => to_f64(jobs),
     };
-    let mut kept = Vec::with_capacity(count);
-    let mut names: HashSet<SmolStr> = trace.jobs.iter().map(|job| job.name.clone()).collect();
+    let mut names: HashSet<SmolStr> =
+        kept.iter().chain(&drawn).map(|job| job.name.clone()).collect();
     let mut sum = 0.0;
-    'rounds: for round in 0..ROUNDS_MAX {
-        for index in shuffled(count, &mut rng) {
-            let job = &trace.jobs[index];
+    let rounds = if drawn.is_empty() { 0 } else { ROUNDS_MAX };
+    'rounds: for round in 0..rounds {
+        for index in shuffled(drawn.len(), &mut rng) {
+            let job = &drawn[index];
             let next = sum + weight(job);
             // The job that crosses the target stays if that is nearer.
             if next > target && next - target >= target - sum {

@@ -8,7 +8,26 @@ pub(crate) mod openb;
 pub(crate) mod pai;
 pub(crate) mod philly;
 
-use crate::{csv_source::CsvRow, error::TraceError, job::JobEnd, recorded::Recorder};
+use crate::{
+    csv_source::{CsvRow, CsvSource},
+    error::TraceError,
+    format::TraceFormat,
+    job::JobEnd,
+    lines::Lines,
+    recorded::{Recorder, TimeBase},
+};
+
+/// Reads jobs, one a row, with times since 1970.
+fn read_dated_rows(
+    format: TraceFormat,
+    lines: Lines,
+    recorder: &mut Recorder<'_>,
+    parse: impl Fn(&mut Recorder<'_>, CsvRow<'_>) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let columns = format.columns().expect("the format has columns");
+    recorder.set_base(TimeBase::Unix);
+    recorder.rows(CsvSource::open(lines, columns)?, parse)
+}
 
 /// What the times of a job say, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]

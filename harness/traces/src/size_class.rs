@@ -26,6 +26,11 @@ impl SizeClass {
         Self(CLASSES.iter().position(|(_, most)| milli <= *most).unwrap_or_default())
     }
 
+    /// The class with this name, as [`Self::name`] returns it.
+    pub fn named(name: &str) -> Option<Self> {
+        CLASSES.iter().position(|(class, _)| *class == name).map(Self)
+    }
+
     /// The name of the class, such as `3-4 GPUs`.
     pub fn name(self) -> &'static str {
         CLASSES.get(self.0).map_or("more", |(name, _)| *name)

@@ -193,6 +193,15 @@ fn a_scaled_trace_has_the_wanted_load_or_number_of_jobs() {
         assert_eq!(scaled(Scale::Jobs(jobs)).jobs.len(), jobs);
     }
     assert_eq!(scaled(Scale::Load(1.3)), scaled(Scale::Load(1.3)));
+    // Services, which have no run time, are neither copied nor left out.
+    for factor in [0.25, 2.75] {
+        let mut trace = two_weeks();
+        trace.jobs[3].end = JobEnd::Never;
+        let service = trace.jobs[3].clone();
+        edit::scale(&mut trace, Scale::Load(factor), 9);
+        let services = trace.jobs.iter().filter(|job| job.end == JobEnd::Never);
+        assert!(services.eq([&service]), "{factor}");
+    }
     assert_eq!(scaled(Scale::Load(1.0)), original);
 }
 

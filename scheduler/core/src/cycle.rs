@@ -123,6 +123,7 @@ fn run_cycle_from<'s>(
             Action::Preempt => preempt::run(&mut statement, &mut accepted),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut statement),
         }
+        statement.end_simulations_of_action();
         observer.on_action_end(action, &statement);
     }
 

@@ -199,6 +199,7 @@ impl Profile {
             reclaim_min_runtime: Duration::ZERO,
             reclaim_resolve_method: ResolveMethod::Lca,
             preemptions_max: None,
+            simulations_max: None,
             priority_difference_min: 1,
         }
     }

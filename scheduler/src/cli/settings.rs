@@ -79,7 +79,8 @@ pub(super) fn explain_config(arguments: &Explain) -> anyhow::Result<Config> {
 /// Settings of `replay` that override those in the snapshot.
 pub(super) fn replay_config(arguments: &Replay) -> anyhow::Result<Overrides> {
     let file = ConfigSource::read(arguments.config.as_deref())?;
-    Ok(Overrides { file, scheduler_name: arguments.scheduler_name.clone() })
+    let scheduler_name = arguments.scheduler_name.clone();
+    Ok(Overrides { file, scheduler_name, simulations_max: None })
 }
 
 /// Configuration of `snapshot`: that of the scheduler whose input is captured.

@@ -31,6 +31,8 @@ pub struct Overrides {
     pub file: ConfigSource,
     /// Name of the scheduler whose pods are scheduled.
     pub scheduler_name: Option<String>,
+    /// Maximum number of evictions that each action of a cycle simulates; `None`: no limit.
+    pub simulations_max: Option<usize>,
 }
 
 /// A loaded snapshot: configuration, objects and notes.
@@ -88,6 +90,7 @@ pub(super) fn read_config(
     if let Some(name) = &overrides.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
+    config.profile.simulations_max = overrides.simulations_max;
     Ok((config, notes))
 }
 
@@ -492,7 +495,7 @@ mod tests {
         });
         let overrides = |file: &str| {
             let file = ConfigSource::parse("own.yaml".to_owned(), file.to_owned()).unwrap();
-            Overrides { file, scheduler_name: None }
+            Overrides { file, ..Overrides::default() }
         };
         let zip = || zipped(SNAPSHOT_JSON, &json.to_string());
         let config = read_snapshot(zip(), &overrides("kValue: 4")).unwrap().config;

@@ -103,6 +103,8 @@ pub(super) fn schedlab_settings_json(config: &Config) -> Value {
         protects_min_runtime: _,
         reclaim_resolve_method: _,
         preemptions_max,
+        // A limit of explanations, not of a scheduler.
+        simulations_max: _,
         priority_difference_min,
     } = &config.profile;
     let pool = config.node_pool.as_ref();

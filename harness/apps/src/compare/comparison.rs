@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_traces::SizeClass;
+
 use super::figure::{self, FigureKey, Scope};
 use super::results::{Results, Side, UnitResult};
 use super::statistics::{Interval, adjusted_probabilities, mean, paired_interval};
@@ -61,36 +63,20 @@ pub(super) fn compare(results: &Results, level: f64) -> Comparison {
         keys
     });
     let mut keys: Vec<FigureKey> = keys.filter(|key| seen.insert(key.clone())).collect();
-    let places = places_of_groups(&pairs);
     keys.sort_by_cached_key(|key| {
-        let place = places.get(&(key.scope, key.of.clone())).copied();
-        (key.scope, place, key.of.clone(), key.figure)
+        // Sizes are in their order, queues sorted by name.
+        let size = SizeClass::named(&key.of).filter(|_| key.scope == Scope::Size);
+        (key.scope, size, key.of.clone(), key.figure)
     });
     let rows: Vec<ComparedFigure> =
         keys.into_iter().map(|key| compare_figure(key, &pairs)).collect();
     let paired: Vec<Vec<f64>> = rows.iter().map(ComparedFigure::paired_differences).collect();
-    let probabilities = adjusted_probabilities(&paired);
-    let judge = |(row, probability): (ComparedFigure, f64)| ComparedFigure {
-        probability,
-        is_beyond_chance: probability <= level,
-        ..row
-    };
-    Comparison {
-        pairs: pairs.len(),
-        rows: rows.into_iter().zip(probabilities).map(judge).collect(),
+    let mut judged = rows;
+    for (row, probability) in judged.iter_mut().zip(adjusted_probabilities(&paired)) {
+        row.probability = probability;
+        row.is_beyond_chance = probability <= level;
     }
-}
-
-/// Sizes in their order; queues are sorted by name.
-fn places_of_groups(pairs: &[Pair<'_>]) -> BTreeMap<(Scope, String), usize> {
-    let mut places = BTreeMap::new();
-    for figures in pairs.iter().flat_map(|pair| [pair.a, pair.b]) {
-        for size in &figures.by_size {
-            let place = crate::experiment::size_order(&size.name);
-            places.insert((Scope::Size, size.name.clone()), place);
-        }
-    }
-    places
+    Comparison { pairs: pairs.len(), rows: judged }
 }
 
 fn compare_figure(key: FigureKey, pairs: &[Pair<'_>]) -> ComparedFigure {
@@ -104,11 +90,8 @@ fn compare_figure(key: FigureKey, pairs: &[Pair<'_>]) -> ComparedFigure {
 impl ComparedFigure {
     /// The difference of each pair, 0 where a side has no value: it does not count in the test.
     fn paired_differences(&self) -> Vec<f64> {
-        let difference = |(a, b): (&Option<f64>, &Option<f64>)| match (a, b) {
-            (Some(a), Some(b)) => b - a,
-            (None, _) | (_, None) => 0.0,
-        };
-        self.a.iter().zip(&self.b).map(difference).collect()
+        let values = self.a.iter().zip(&self.b);
+        values.map(|(a, b)| a.zip(*b).map_or(0.0, |(a, b)| b - a)).collect()
     }
 
     /// The mean of A; `None` without any value.

@@ -31,6 +31,10 @@ pub struct ResultsHeader {
     pub window_secs: Option<f64>,
     /// Interval of the series, in seconds.
     pub series_secs: f64,
+    /// Waits are multiples of this many seconds, because a side ran in scaled real time; `None`: they
+    /// are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_secs: Option<f64>,
     /// Quotas and other facts that surprise, one sentence each.
     pub notes: Vec<String>,
 }
@@ -144,25 +148,47 @@ impl ResultsHeader {
         self.first_seed.wrapping_add(u64::try_from(unit.pair + other).unwrap_or_default())
     }
 
-    fn difference(&self, first: &Self) -> Option<(&'static str, String, String)> {
-        let fields = |one: &Self| {
-            [
-                ("schedlab", one.schedlab.clone()),
-                ("inputs", one.inputs_digest.clone()),
-                ("--a", one.a.clone()),
-                ("--b", one.b.clone()),
-                ("--seed", one.first_seed.to_string()),
-                ("--seeds", one.seeds.to_string()),
-                ("--unpaired", (!one.is_paired).to_string()),
-                ("--vary", one.vary.name().to_owned()),
-                ("--until", format!("{:?}", one.window_secs)),
-                ("--series", format!("{:?}", one.series_secs)),
-            ]
-        };
-        let pairs = fields(self).into_iter().zip(fields(first));
-        let mut different = pairs.filter(|((_, here), (_, there))| here != there);
-        different.next().map(|((field, here), (_, there))| (field, here, there))
+    /// The first field in which this header differs from another one.
+    fn difference(&self, first: &Self) -> Option<DifferentField> {
+        self.fields().into_iter().zip(first.fields()).find_map(|(found, expected)| {
+            (found.value != expected.value).then_some(DifferentField {
+                field: found.name,
+                found: found.value,
+                expected: expected.value,
+            })
+        })
     }
+
+    /// What shards have in common, as the options name it.
+    fn fields(&self) -> [HeaderField; 11] {
+        let field = |name, value| HeaderField { name, value };
+        [
+            field("schedlab", self.schedlab.clone()),
+            field("inputs", self.inputs_digest.clone()),
+            field("--a", self.a.clone()),
+            field("--b", self.b.clone()),
+            field("--seed", self.first_seed.to_string()),
+            field("--seeds", self.seeds.to_string()),
+            field("--unpaired", (!self.is_paired).to_string()),
+            field("--vary", self.vary.name().to_owned()),
+            field("--until", format!("{:?}", self.window_secs)),
+            field("--series", format!("{:?}", self.series_secs)),
+            field("--speed", format!("{:?}", self.resolution_secs)),
+        ]
+    }
+}
+
+/// A field of a header as text.
+struct HeaderField {
+    name: &'static str,
+    value: String,
+}
+
+/// A field in which two headers differ.
+struct DifferentField {
+    field: &'static str,
+    found: String,
+    expected: String,
 }
 
 /// Results with the name of their file.
@@ -183,7 +209,8 @@ pub fn merge_results(shards: Vec<NamedResults>) -> Result<Results, MergeError> {
     let (header, first) = (first.results.header.clone(), first.file.clone());
     let mut units = BTreeMap::new();
     for NamedResults { file, results } in shards {
-        if let Some((field, found, expected)) = results.header.difference(&header) {
+        let difference = results.header.difference(&header);
+        if let Some(DifferentField { field, found, expected }) = difference {
             return Err(MergeError::Differs { file, field, found, expected, first });
         }
         for unit in results.units {
@@ -216,6 +243,7 @@ mod tests {
             vary: Variation::Jobs,
             window_secs: None,
             series_secs: 1800.0,
+            resolution_secs: None,
             notes: Vec::new(),
         }
     }

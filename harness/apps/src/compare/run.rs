@@ -13,16 +13,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_conformance::conform::suite_digest;
 use schedlab_conformance::report::Shard;
+use schedlab_scheduler::Flavor;
 
 use super::results::{Results, ResultsHeader, Side, Unit, UnitResult};
 use super::variant::{self, Variant};
 use super::vary::{self, Variation};
 use super::{Args, DEFAULT_PROFILE};
 use crate::experiment::{
-    AuditMode, Experiment, Measurement, Monitor, Outcome, count_rounded_shares, run_experiment,
+    AuditMode, Experiment, Measurement, Monitor, Outcome, ProcessScheduler, count_rounded_shares,
+    run_experiment,
 };
 use crate::inputs::{self, InputFiles, Trace, TraceJob};
-use crate::simulate::{self, Profile};
+use crate::simulate;
 
 /// A comparison that was read and checked.
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
     let read = inputs::read_jobs(&files)?;
     let given = Variant::unchanged(files, DEFAULT_PROFILE)?;
     let side = |option: &str, text: Option<&String>| match text {
-        Some(text) => given.changed(option, text),
+        Some(text) => given.changed(option, text, &args.process),
         None => Ok(given.clone()),
     };
     let mut a = side("--a", args.a.as_ref())?;
@@ -84,7 +86,7 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
             variant.queues = inputs::default_queues();
         }
         variant::check(variant, &read.jobs)?;
-        variant.scheduler_config(args.seed)?;
+        variant.scheduler(args.seed)?;
     }
     if args.vary == Variation::Days && vary::days(&read.jobs) < 2 {
         anyhow::bail!(
@@ -111,9 +113,15 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
         vary: args.vary,
         window_secs,
         series_secs: args.series.as_secs_f64(),
+        resolution_secs: sides_in_real_time(&a, &b).map(ProcessScheduler::resolution_secs).next(),
         notes,
     };
-    let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    // Simulations beside a program in real time would slow it down.
+    let is_in_real_time = header.resolution_secs.is_some();
+    let cores = || match thread::available_parallelism() {
+        Ok(cores) if !is_in_real_time => cores.get(),
+        Ok(_) | Err(_) => 1,
+    };
     let parallel = args.jobs.map_or_else(cores, NonZeroUsize::get);
     Ok(ComparePlan { header, a, b, jobs, parallel, series_every: args.series })
 }
@@ -138,21 +146,38 @@ fn digest(args: &Args) -> anyhow::Result<String> {
     Ok(suite_digest(files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))))
 }
 
+/// The schedulers that are programs of their own.
+fn sides_in_real_time<'a>(
+    a: &'a Variant,
+    b: &'a Variant,
+) -> impl Iterator<Item = &'a ProcessScheduler> {
+    [a, b].into_iter().filter_map(|variant| variant.process.as_deref())
+}
+
 /// What may surprise in a side, one sentence each.
 fn notes_on(variant: &Variant, side: Side, jobs: &[TraceJob]) -> Vec<String> {
-    if variant.profile == Profile::Kai {
-        return Vec::new();
-    }
-    let mut trace = Trace { jobs: jobs.to_vec(), ..Trace::default() };
-    let mut notes = Vec::from_iter(simulate::split_gangs(&mut trace));
-    let rounded = count_rounded_shares(&trace, variant.profile.config().flavor);
-    if rounded > 0 {
-        notes.push(format!("{rounded} jobs with GPU fractions get whole GPUs"));
+    let process = variant.process.as_deref();
+    let mut notes: Vec<String> =
+        process.map(|scheduler| scheduler.real_time().warning).into_iter().collect();
+    if variant.flavor() == Flavor::Kube {
+        let mut trace = Trace { jobs: jobs.to_vec(), ..Trace::default() };
+        notes.extend(simulate::split_gangs(&mut trace));
+        let rounded = count_rounded_shares(&trace, Flavor::Kube);
+        notes.extend(rounded_shares_note(rounded));
     }
     notes.into_iter().map(|note| format!("{}: {note}", side.name())).collect()
 }
 
+fn rounded_shares_note(jobs: usize) -> Option<String> {
+    (jobs > 0).then(|| format!("{jobs} jobs with GPU fractions get whole GPUs"))
+}
+
 impl ComparePlan {
+    /// Whether a side is a program that runs on this machine in real time.
+    pub fn is_in_real_time(&self) -> bool {
+        self.header.resolution_secs.is_some()
+    }
+
     /// What all shards of the comparison have in common.
     pub fn header(&self) -> &ResultsHeader {
         &self.header
@@ -218,17 +243,18 @@ impl ComparePlan {
             jobs: vary::varied_jobs(&self.jobs, self.header.vary, seed),
         };
         inputs::assign_queues(&mut trace);
-        if variant.profile == Profile::Kube {
+        if variant.flavor() == Flavor::Kube {
             simulate::split_gangs(&mut trace);
         }
-        let config = variant.scheduler_config(seed)?;
+        let scheduler = variant.scheduler(seed)?;
         let measurement = Measurement {
             series_every: Some(self.series_every),
             window_secs: self.header.window_secs,
+            resolution_secs: self.header.resolution_secs,
             audit: AuditMode::Off,
             monitor: progress.begin(unit),
         };
-        let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement);
+        let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement);
         progress.end(unit);
         let Outcome { figures, is_partial, .. } =
             outcome.with_context(|| format!("seed {seed} of {}", unit.side.name()))?;

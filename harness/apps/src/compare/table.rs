@@ -10,6 +10,7 @@ use super::comparison::{ComparedFigure, Comparison};
 use super::figure::Scope;
 use super::promises::Verdict;
 use super::results::{Results, ResultsHeader};
+use crate::experiment::duration_text;
 use crate::palette::Palette;
 
 /// Which figures a table shows.
@@ -46,6 +47,13 @@ pub(super) fn to_text(
         counted_noun(comparison.pairs, "seed"),
         header.vary.name()
     );
+    if let Some(resolution) = header.resolution_secs {
+        let _ = writeln!(
+            text,
+            "a side ran in scaled real time: waits of both are multiples of {}",
+            duration_text(resolution)
+        );
+    }
     let heads = ["A", "B", "B - A", "95 % interval"];
     let [a, b, difference, interval] = heads;
     let head = format!("\n{:<34} {a:>10} {b:>10} {difference:>11}   {interval}", "");

@@ -152,8 +152,19 @@ fn a_stopped_comparison_leaves_out_what_did_not_end() {
 }
 
 #[test]
-fn a_program_of_another_scheduler_is_refused() {
+fn a_scheduler_that_cannot_be_started_is_refused() {
     let fleet = SmallFleet::new();
-    let error = plan(&fleet.args(&["--b", "process:scheduler {kubeconfig}"])).unwrap_err();
-    assert!(error.to_string().starts_with("--b: got process:…, expected kai, kube, or files"));
+    let error = |side: &str| {
+        let error = plan(&fleet.args(&["--b", side])).unwrap_err();
+        format!("{error:#}")
+    };
+    assert_eq!(
+        error("@planned.jsonl,process:/no/kube-scheduler"),
+        "--b: scheduler kube-scheduler: there is no program /no/kube-scheduler"
+    );
+    assert_eq!(
+        error("installed:kai-scheduler"),
+        "--b: expected process:COMMAND: simulations start their scheduler"
+    );
+    assert!(error("process:kueue").contains("expected one that reads KAI's queues"));
 }

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use schedlab_scheduler::{Config, ConfigSource};
+use schedlab_scheduler::{Config, ConfigSource, Flavor};
 
+use crate::experiment::{ProcessArgs, ProcessScheduler, SimulatedScheduler};
 use crate::inputs::{self, InputFiles, TraceError, TraceNode, TraceQueue};
 use crate::simulate::Profile;
 
@@ -20,6 +21,8 @@ pub(super) struct Variant {
     pub(super) queues: Vec<TraceQueue>,
     pub(super) profile: Profile,
     pub(super) config: ConfigSource,
+    /// A scheduler in processes of its own, instead of ours.
+    pub(super) process: Option<Box<ProcessScheduler>>,
 }
 
 /// What a value of `--a` or `--b` is.
@@ -36,7 +39,7 @@ const UNCHANGED: &str = "as given";
 
 /// What values a side may have, for messages.
 const ALLOWED: &str = "kai, kube, or files of queues, of the scheduler's configuration or of a \
-     fleet, separated by commas";
+     fleet, separated by commas, and at last process:COMMAND";
 
 impl Variant {
     /// The variant that changes nothing.
@@ -47,28 +50,31 @@ impl Variant {
             None => fleet.queues,
         };
         let (nodes, config) = (fleet.nodes, ConfigSource::default());
-        Ok(Self { label: UNCHANGED.to_owned(), nodes, files, queues, profile, config })
+        let label = UNCHANGED.to_owned();
+        Ok(Self { label, nodes, files, queues, profile, config, process: None })
     }
 
     /// This variant with the changes that `--a` or `--b` names.
     ///
     /// # Errors
-    /// A value is no variant, or its file is invalid.
-    pub(super) fn changed(&self, option: &str, text: &str) -> anyhow::Result<Self> {
+    /// A value is no variant, its file is invalid, or its scheduler cannot be started.
+    pub(super) fn changed(
+        &self,
+        option: &str,
+        text: &str,
+        process: &ProcessArgs,
+    ) -> anyhow::Result<Self> {
         let mut changed = Self { label: text.to_owned(), ..self.clone() };
-        if let Some(foreign) = ["process:", "installed:", "deployment:"]
-            .into_iter()
-            .find(|scheme| text.starts_with(scheme))
-        {
-            anyhow::bail!(
-                "{option}: got {foreign}…, expected {ALLOWED}: a program of another scheduler runs \
-                 in real time, and a comparison simulates weeks in virtual time (`schedlab run \
-                 --scheduler {foreign}… --and …` compares such schedulers on features)"
-            );
-        }
-        for value in text.split(',').filter(|value| !value.is_empty()) {
+        let (values, program) = split_off_program(text);
+        for value in values.split(',').filter(|value| !value.is_empty()) {
             let change = Change::of(value).map_err(|error| anyhow::anyhow!("{option}: {error}"))?;
             changed.apply(change)?;
+        }
+        if let Some(program) = program {
+            let source = program.parse().map_err(|error| anyhow::anyhow!("{option}: {error}"))?;
+            let loaded = ProcessScheduler::load(&source, process);
+            let scheduler = loaded.map_err(|error| anyhow::anyhow!("{option}: {error:#}"))?;
+            changed.process = Some(Box::new(scheduler));
         }
         Ok(changed)
     }
@@ -93,14 +99,33 @@ impl Variant {
         Ok(())
     }
 
-    /// The configuration of the scheduler.
+    /// The flavor whose objects describe jobs to the scheduler.
+    pub(super) fn flavor(&self) -> Flavor {
+        let ours = || self.profile.config().flavor;
+        self.process.as_ref().map_or_else(ours, |scheduler| scheduler.flavor())
+    }
+
+    /// The scheduler.
     ///
     /// # Errors
     /// A setting has no effect in the profile.
-    pub(super) fn scheduler_config(&self, seed: u64) -> anyhow::Result<Config> {
+    pub(super) fn scheduler(&self, seed: u64) -> anyhow::Result<SimulatedScheduler> {
+        if let Some(scheduler) = &self.process {
+            return Ok(SimulatedScheduler::Process { scheduler: scheduler.clone(), seed });
+        }
         let mut config = self.profile.config();
         self.config.apply(&mut config, |_| {})?;
-        Ok(Config { seed, ..config })
+        Ok(SimulatedScheduler::Ours(Box::new(Config { seed, ..config })))
+    }
+}
+
+/// Splits the program of a scheduler from the changes before it: a command may have commas.
+fn split_off_program(text: &str) -> (&str, Option<&str>) {
+    let starts = std::iter::once(0).chain(text.match_indices(',').map(|(at, _)| at + 1));
+    let mut parts = starts.filter_map(|at| text.split_at_checked(at));
+    match parts.find(|(_, rest)| ProcessScheduler::is_named_by(rest)) {
+        Some((values, program)) => (values, Some(program)),
+        None => (text, None),
     }
 }
 
@@ -163,6 +188,14 @@ pub(super) fn check(variant: &Variant, jobs: &[inputs::TraceJob]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_comes_last_and_may_have_commas() {
+        let program = "process:s --zones a,b";
+        assert_eq!(split_off_program(&format!("q.jsonl,{program}")), ("q.jsonl,", Some(program)));
+        assert_eq!(split_off_program(program), ("", Some(program)));
+        assert_eq!(split_off_program("kube,q.jsonl"), ("kube,q.jsonl", None));
+    }
 
     #[test]
     fn a_file_is_known_by_its_content() {

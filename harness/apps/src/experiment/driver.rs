@@ -1,6 +1,8 @@
 //! Replays a trace: an emulated fleet, a scheduler, and a workload driver that submits jobs on
-//! arrival, removes those that leave, and restarts evicted ones. All of it runs on one paused
-//! runtime whose clock jumps to the next event; the audit runs on its own thread.
+//! arrival, removes those that leave, and restarts evicted ones. With our scheduler, all of it runs
+//! on one paused runtime whose clock jumps to the next event; with a scheduler that is a program of
+//! its own, in real time, and the times of the trace are divided by a speed. The audit runs on its
+//! own thread.
 
 use std::{
     cmp::Reverse,
@@ -13,6 +15,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use schedlab_api::{Value, api_versions};
 use schedlab_audit::{Audit, BackgroundAudit, Rules};
+use schedlab_clusters::cleanup::Run;
+use schedlab_conformance::schedulers::{StandaloneScheduler, StandaloneSetup};
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
@@ -22,7 +26,7 @@ use schedlab_scheduler::{Config, Flavor, IdlePolicy};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    AuditMode, Measurement, Monitor, Outcome,
+    AuditMode, Experiment, Measurement, Monitor, Outcome, ProcessScheduler, SimulatedScheduler,
     figures::build_figures,
     metrics::{DriverEvent, Metrics, TimeFrame},
     objects::{self, TargetScheduler},
@@ -41,30 +45,65 @@ const LOG_RETENTION: Duration = Duration::from_mins(5);
 /// How many writes pass between two reports of the progress.
 const WRITES_PER_REPORT: u32 = 64;
 
-pub(super) fn run_trace(
-    trace: &Trace,
-    config: Config,
+/// How long the writes of a cycle may take in real time, as on a real cluster.
+const CYCLE_WRITE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often a driver in real time checks for a request to stop and for the end of the scheduler.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) fn run_experiment(
+    experiment: &Experiment<'_>,
     measurement: &Measurement,
 ) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .context("cannot create a runtime for the simulation")?;
-    runtime.block_on(async {
-        let mut driver = WorkloadDriver::start(trace, config, measurement)?;
-        let end = driver.run().await?;
-        let now = driver.emulator.clock().now();
-        let at_rest = (end == End::Complete).then_some(now);
-        let breaches = driver.auditing.take().map(|auditing| auditing.finish(at_rest));
-        let mut metrics = driver.lock_metrics();
-        metrics.finish((end == End::Stopped).then_some(now));
-        Ok(Outcome {
-            figures: build_figures(trace, &metrics),
-            breaches: breaches.unwrap_or_default(),
-            is_partial: end == End::Stopped,
-        })
-    })
+    let Experiment { trace, scheduler } = experiment;
+    match scheduler {
+        SimulatedScheduler::Ours(config) => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .context("cannot create a runtime for the simulation")?;
+            let config = Config { idle_policy: IdlePolicy::UntilEvent, ..Config::clone(config) };
+            let setup = DriverSetup::new(trace, config, Pace::Virtual, measurement);
+            runtime.block_on(async { setup.start_in_process()?.measure().await })
+        }
+        SimulatedScheduler::Process { scheduler, seed } => {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .context("cannot create a runtime for the simulation")?;
+            let run = Run::begin("simulate")?;
+            let trace = trace.at_speed(scheduler.speed);
+            let pace = Pace::Real {
+                speed: scheduler.speed,
+                quiet_after: scheduler.target.real_times().two_attempts(),
+            };
+            let setup = DriverSetup::new(&trace, scheduler.config(*seed), pace, measurement);
+            runtime.block_on(async {
+                let outcome = match setup.start_process(scheduler, &run).await {
+                    Ok(driver) => driver.measure().await,
+                    Err(error) => Err(error),
+                };
+                // What is left is found by `schedlab clean`.
+                run.end().await;
+                outcome
+            })
+        }
+    }
+}
+
+/// How the time of an experiment passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    /// The clock jumps to the next event.
+    Virtual,
+    /// Real time.
+    Real {
+        /// Seconds of the trace in a second.
+        speed: f64,
+        /// Time without any placement after which the cluster is at rest.
+        quiet_after: Duration,
+    },
 }
 
 /// The audit of all writes, on its own thread.
@@ -105,6 +144,7 @@ enum End {
 struct WorkloadDriver<'a> {
     trace: &'a Trace,
     scheduler: TargetScheduler,
+    pace: Pace,
     emulator: Emulator,
     auditing: Option<Auditing>,
     monitor: Monitor,
@@ -114,7 +154,48 @@ struct WorkloadDriver<'a> {
     action_queue: BinaryHeap<Reverse<(Duration, DriverAction)>>,
     attempts: Vec<u32>,
     origin: Instant,
-    scheduler_task: tokio::task::JoinHandle<anyhow::Result<()>>,
+    running: RunningScheduler,
+}
+
+/// The scheduler while it runs.
+#[derive(Debug)]
+enum RunningScheduler {
+    InProcess(tokio::task::JoinHandle<anyhow::Result<()>>),
+    Process(StandaloneScheduler),
+}
+
+impl RunningScheduler {
+    /// Fails if the scheduler has ended.
+    async fn check(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::InProcess(task) if task.is_finished() => {
+                task.await??;
+                anyhow::bail!("the scheduler stopped");
+            }
+            Self::InProcess(_) => Ok(()),
+            Self::Process(process) => match process.exit_text() {
+                Some(ended) => anyhow::bail!(ended),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// What a driver is made of before its scheduler runs.
+struct DriverSetup<'a> {
+    trace: &'a Trace,
+    config: Config,
+    pace: Pace,
+    measurement: Measurement,
+}
+
+/// Why a driver woke up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    /// The cluster changed, or the driver has to check for a stop.
+    Event,
+    /// The next action is due.
+    Due,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,26 +204,74 @@ enum DriverAction {
     Remove(usize),
 }
 
-impl<'a> WorkloadDriver<'a> {
-    fn start(trace: &'a Trace, config: Config, measurement: &Measurement) -> anyhow::Result<Self> {
+impl<'a> DriverSetup<'a> {
+    fn new(trace: &'a Trace, config: Config, pace: Pace, measurement: &Measurement) -> Self {
+        Self { trace, config, pace, measurement: measurement.clone() }
+    }
+
+    /// Starts a cluster with our scheduler.
+    fn start_in_process(self) -> anyhow::Result<WorkloadDriver<'a>> {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().context("a constant")?;
-        let clock = Clock::starting_at(epoch);
-        let emulator = Emulator::start(ClusterOptions {
-            seed: config.seed,
-            kubelet_defaults: KubeletDefaults::default(),
+        let emulator = self.start_emulator(Clock::starting_at(epoch));
+        let config = self.config.clone();
+        let driver = self.driver(emulator.clone())?;
+        let clock = emulator.clock().clone();
+        let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
+        let running = tokio::spawn(schedlab_scheduler::run(emulator.client(), config, now));
+        Ok(driver(RunningScheduler::InProcess(running)))
+    }
+
+    /// Starts a cluster with a scheduler in processes of its own.
+    async fn start_process(
+        self,
+        scheduler: &ProcessScheduler,
+        run: &Run,
+    ) -> anyhow::Result<WorkloadDriver<'a>> {
+        let emulator = self.start_emulator(Clock::real());
+        let config = self.config.clone();
+        let driver = self.driver(emulator.clone())?;
+        let clients = emulator.clone();
+        let setup = StandaloneSetup {
+            target: scheduler.target.clone(),
+            config,
+            connect: Arc::new(move || clients.client()),
+            clock: emulator.clock().clone(),
+            program_folder: scheduler.program_folder.clone(),
+            run: run.clone(),
+        };
+        Ok(driver(RunningScheduler::Process(StandaloneScheduler::start(setup).await?)))
+    }
+
+    fn start_emulator(&self, clock: Clock) -> Emulator {
+        let usual = KubeletDefaults::default();
+        let termination = usual.termination.div_f64(self.pace.speed());
+        Emulator::start(ClusterOptions {
+            seed: self.config.seed,
+            kubelet_defaults: KubeletDefaults { termination, ..usual },
             workload_kinds: false,
             log_retention: Some(LOG_RETENTION),
-            ..ClusterOptions::with_clock(clock.clone())
-        });
+            ..ClusterOptions::with_clock(clock)
+        })
+    }
+
+    /// Creates what exists before the scheduler. Returns the driver, which begins when it gets the
+    /// running scheduler.
+    fn driver(
+        self,
+        emulator: Emulator,
+    ) -> anyhow::Result<impl FnOnce(RunningScheduler) -> WorkloadDriver<'a>> {
+        let Self { trace, config, pace, measurement } = self;
         let flavor = config.flavor;
         let (rules, shares_gpus) = match flavor {
             Flavor::Kai => (Rules::kai(), true),
             Flavor::Kube => (Rules::kube(), false),
         };
-        let config = Config { idle_policy: IdlePolicy::UntilEvent, ..config };
+        let rules = Rules { window: pace.cycle_write_limit(), ..rules };
         let scheduler = TargetScheduler { name: config.scheduler_name.clone(), shares_gpus };
-        let Measurement { series_every, window_secs, audit, monitor } = measurement.clone();
-        let frame = TimeFrame { series_every, window_secs };
+        let Measurement { series_every, window_secs, resolution_secs, audit, monitor } =
+            measurement;
+        let speed = pace.speed();
+        let frame = TimeFrame { series_every, window_secs, resolution_secs, speed };
         let metrics = Arc::new(Mutex::new(Metrics::new(trace, &scheduler, frame)));
         let wake = Arc::new(Notify::new());
         let auditing = match audit {
@@ -150,10 +279,12 @@ impl<'a> WorkloadDriver<'a> {
             AuditMode::Off => None,
         };
         observe_writes(&emulator, &metrics, &wake, &monitor);
-        let driver = |schedules| Self {
+        create_initial_objects(&emulator, trace, flavor)?;
+        Ok(move |running| WorkloadDriver {
             trace,
             scheduler,
-            emulator: emulator.clone(),
+            pace,
+            emulator,
             auditing,
             monitor,
             metrics,
@@ -161,12 +292,44 @@ impl<'a> WorkloadDriver<'a> {
             action_queue: initial_actions(trace),
             attempts: vec![0; trace.jobs.len()],
             origin: Instant::now(),
-            scheduler_task: schedules,
-        };
-        create_initial_objects(&emulator, trace, flavor)?;
-        let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-        let running = schedlab_scheduler::run(emulator.client(), config, now);
-        Ok(driver(tokio::spawn(running)))
+            running,
+        })
+    }
+}
+
+impl Pace {
+    /// How long the writes of a cycle may take.
+    fn cycle_write_limit(self) -> Duration {
+        match self {
+            Self::Virtual => Duration::ZERO,
+            Self::Real { .. } => CYCLE_WRITE_LIMIT,
+        }
+    }
+
+    /// Seconds of the trace in a second of the cluster.
+    fn speed(self) -> f64 {
+        match self {
+            Self::Virtual => 1.0,
+            Self::Real { speed, .. } => speed,
+        }
+    }
+}
+
+impl WorkloadDriver<'_> {
+    /// Runs to the end. Returns the figures.
+    async fn measure(mut self) -> anyhow::Result<Outcome> {
+        let end = self.run().await?;
+        let now = self.emulator.clock().now();
+        let is_exact = self.pace == Pace::Virtual;
+        let at_rest = (end == End::Complete && is_exact).then_some(now);
+        let breaches = self.auditing.take().map(|auditing| auditing.finish(at_rest));
+        let mut metrics = self.lock_metrics();
+        metrics.finish((end == End::Stopped).then_some(now));
+        Ok(Outcome {
+            figures: build_figures(self.trace, &metrics),
+            breaches: breaches.unwrap_or_default(),
+            is_partial: end == End::Stopped,
+        })
     }
 
     async fn run(&mut self) -> anyhow::Result<End> {
@@ -175,33 +338,68 @@ impl<'a> WorkloadDriver<'a> {
                 return Ok(End::Stopped);
             }
             self.handle_events()?;
-            if self.scheduler_task.is_finished() {
-                (&mut self.scheduler_task).await??;
-                anyhow::bail!("the scheduler stopped");
-            }
+            self.running.check().await?;
             if let Some(Reverse((at, _))) = self.action_queue.peek() {
                 let next = self.origin + *at;
-                tokio::select! {
-                    biased;
-                    () = self.wake.notified() => continue,
-                    () = tokio::time::sleep_until(next) => {}
+                if self.wait(Some(next)).await == Wake::Due {
+                    self.run_due_actions()?;
                 }
-                self.run_due_actions()?;
             } else if self.lock_metrics().finite > 0 {
-                self.wake.notified().await;
+                self.wait(None).await;
             } else if self.is_quiet_for_a_while().await {
                 return Ok(End::Complete);
             }
         }
     }
 
-    /// Whether the cluster does not change for a while. Returns early when something happens.
-    async fn is_quiet_for_a_while(&self) -> bool {
-        let before = self.emulator.revision();
+    /// Waits for an event of the cluster, or until the next action is due.
+    async fn wait(&self, due: Option<Instant>) -> Wake {
+        let due = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let poll = async {
+            match self.pace {
+                Pace::Virtual => std::future::pending().await,
+                Pace::Real { .. } => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        };
         tokio::select! {
             biased;
-            () = self.wake.notified() => false,
-            () = tokio::time::sleep(QUIET_AFTER) => self.emulator.revision() == before,
+            () = self.wake.notified() => Wake::Event,
+            () = due => Wake::Due,
+            () = poll => Wake::Event,
+        }
+    }
+
+    /// Whether the cluster does not change for a while. Returns early when something happens.
+    async fn is_quiet_for_a_while(&self) -> bool {
+        match self.pace {
+            Pace::Virtual => {
+                let before = self.emulator.revision();
+                tokio::select! {
+                    biased;
+                    () = self.wake.notified() => false,
+                    () = tokio::time::sleep(QUIET_AFTER) => self.emulator.revision() == before,
+                }
+            }
+            // A scheduler reports pending pods again and again: only placements count.
+            Pace::Real { quiet_after, .. } => {
+                let before = self.lock_metrics().placements;
+                if self.lock_metrics().has_ended() {
+                    return true;
+                }
+                let end = Instant::now() + quiet_after;
+                while Instant::now() < end && !self.monitor.is_stopped() {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    if self.lock_metrics().placements != before {
+                        return false;
+                    }
+                }
+                !self.monitor.is_stopped()
+            }
         }
     }
 

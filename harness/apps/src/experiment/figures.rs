@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_traces::SizeClass;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -103,23 +104,6 @@ pub struct NeverStartedReason {
 /// Reason shown for jobs about which the scheduler reported no message.
 const NO_REASON_GIVEN: &str = "the scheduler reported no reason before they were removed";
 
-/// Groups of jobs by size: the group's name, and its upper bound in thousandths of a GPU.
-const JOB_SIZES: [(&str, u64); 8] = [
-    ("no GPU", 0),
-    ("part of a GPU", 999),
-    ("1 GPU", 1000),
-    ("2 GPUs", 2000),
-    ("3-4 GPUs", 4000),
-    ("5-8 GPUs", 8000),
-    ("9-64 GPUs", 64_000),
-    ("more", u64::MAX),
-];
-
-/// The place of a size among the sizes, the smallest first.
-pub fn size_order(name: &str) -> usize {
-    JOB_SIZES.iter().position(|(size, _)| *size == name).unwrap_or(JOB_SIZES.len())
-}
-
 pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
     let usage = metrics.usage();
     let fleet = &usage.fleet;
@@ -129,11 +113,7 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
     let over_time = |part: f64, whole: f64| percentage(part, whole).filter(|_| fleet.secs >= 1.0);
     let free_secs = fleet.secs * all - fleet.taken_secs;
     let jobs = trace.jobs.iter().zip(metrics.jobs());
-    let size = |job: &TraceJob| {
-        let milli = job.total_gpu_milli();
-        JOB_SIZES.iter().position(|(_, most)| milli <= *most).unwrap_or(0)
-    };
-    let by_size = grouped(jobs.clone().map(|(job, metrics)| (size(job), metrics)));
+    let by_size = grouped(jobs.clone().map(|(job, metrics)| (SizeClass::of(job), metrics)));
     let by_queue = grouped(
         jobs.clone().map(|(_, metrics)| (usage.queues[metrics.queue].name.as_str(), metrics)),
     );
@@ -147,7 +127,7 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
         }
     };
     let size_figures =
-        |(size, jobs): (&usize, &Vec<&JobMetrics>)| group_figures(JOB_SIZES[*size].0, jobs);
+        |(size, jobs): (&SizeClass, &Vec<&JobMetrics>)| group_figures(size.name(), jobs);
     Figures {
         nodes: trace.nodes.len(),
         gpus: fleet.milli / 1000,

@@ -39,10 +39,13 @@ pub(super) struct Metrics {
     pods: BTreeMap<String, PodEntry>,
     nodes: BTreeMap<String, NodeUsage>,
     usage: UsageClock,
+    frame: TimeFrame,
     progress: Progress,
     pub(super) outbox: Vec<DriverEvent>,
     /// Number of bound pods that finish by themselves.
     pub(super) finite: usize,
+    /// How often a pod was bound or left its node.
+    pub(super) placements: u64,
 }
 
 /// A pod that the workload driver has created.
@@ -59,12 +62,26 @@ struct NodeUsage {
 }
 
 /// What is measured over time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct TimeFrame {
     /// Interval of the series.
     pub(super) series_every: Option<Duration>,
     /// End of figures over time, in seconds since the first arrival.
     pub(super) window_secs: Option<f64>,
+    /// Waits are rounded to multiples of this many seconds.
+    pub(super) resolution_secs: Option<f64>,
+    /// Seconds of the trace in a second of the cluster.
+    pub(super) speed: f64,
+}
+
+impl TimeFrame {
+    /// A wait of this many seconds, as exact as the experiment can tell.
+    fn wait_secs(self, secs: f64) -> f64 {
+        match self.resolution_secs {
+            Some(unit) if unit > 0.0 => (secs / unit).round() * unit,
+            Some(_) | None => secs,
+        }
+    }
 }
 
 impl Metrics {
@@ -79,9 +96,11 @@ impl Metrics {
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             usage: UsageClock::new(&trace.queues, frame),
+            frame,
             progress: Progress { jobs: trace.jobs.len(), ..Progress::default() },
             outbox: Vec::new(),
             finite: 0,
+            placements: 0,
         }
     }
 
@@ -101,10 +120,15 @@ impl Metrics {
         let (now, window) = (self.usage.secs, self.usage.window());
         for job in &mut self.jobs {
             let came = job.arrived_at.map(|came| self.usage.secs_at(came));
-            job.still_waits_secs = came.map(|came| now - came);
+            job.still_waits_secs = came.map(|came| self.frame.wait_secs(now - came));
             job.record_open_runs(now, window);
         }
         self.usage.finish_series();
+    }
+
+    /// Whether all jobs have ended by themselves.
+    pub(super) fn has_ended(&self) -> bool {
+        self.progress.ended == self.progress.jobs
     }
 
     /// The progress so far.
@@ -225,9 +249,11 @@ impl Metrics {
             && let Some(came) = job.arrived_at.take()
         {
             self.progress.started += usize::from(job.waits.is_empty());
-            job.waits.push(now.duration_since(came).as_secs_f64());
+            let secs = self.frame.speed * now.duration_since(came).as_secs_f64();
+            job.waits.push(self.frame.wait_secs(secs));
         }
         self.finite += usize::from(job.finite);
+        self.placements += 1;
         let milli = job.taken_milli;
         self.usage.queues[job.queue].taken_milli += milli;
         self.change_node_usage(node, |taken| taken + milli);
@@ -259,6 +285,7 @@ impl Metrics {
         let job = &mut self.jobs[job_index];
         let Some(bound) = job.bound.remove(name) else { return };
         self.finite -= usize::from(job.finite);
+        self.placements += 1;
         let milli = job.taken_milli;
         self.usage.queues[job.queue].taken_milli -= milli;
         self.change_node_usage(&bound.node, |taken| taken - milli);

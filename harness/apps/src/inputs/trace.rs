@@ -19,4 +19,18 @@ impl Trace {
     pub(crate) fn gpus(&self) -> u64 {
         self.nodes.iter().map(|node| node.gpus).sum()
     }
+
+    /// The trace, played this many times as fast.
+    pub(crate) fn at_speed(&self, speed: f64) -> Self {
+        let mut faster = self.clone();
+        for job in &mut faster.jobs {
+            job.arrives_secs /= speed;
+            job.end = match job.end {
+                JobEnd::RunsSecs(secs) => JobEnd::RunsSecs(secs / speed),
+                JobEnd::LeavesAfterSecs(secs) => JobEnd::LeavesAfterSecs(secs / speed),
+                JobEnd::Never => JobEnd::Never,
+            };
+        }
+        faster
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::experiment::{
-    Finding, GroupFigures, NeverStartedReason, Outcome, Series, duration_text, findings,
+    Finding, GroupFigures, NeverStartedReason, Outcome, RealTime, Series, duration_text, findings,
 };
 use crate::palette::Palette;
 use schedlab_conformance::report::Colors;
@@ -46,6 +46,9 @@ pub struct Report {
     pub evictions: u64,
     /// GPU hours of evicted pods: work that was done again.
     pub lost_gpu_hours: f64,
+    /// What scaled real time makes of the times; missing in virtual time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<RealTime>,
     /// Audit rules that the scheduler broke, one message each.
     pub breaches: Vec<String>,
     /// What stands out.
@@ -98,7 +101,11 @@ const REASONS_SHOWN: usize = 10;
 
 impl Report {
     /// The report on an experiment.
-    pub(super) fn new(outcome: Outcome, shares_rounded_up: usize) -> Self {
+    pub(super) fn new(
+        outcome: Outcome,
+        shares_rounded_up: usize,
+        real_time: Option<RealTime>,
+    ) -> Self {
         let Outcome { figures, breaches, is_partial } = outcome;
         let groups = |groups: &[GroupFigures]| groups.iter().map(GroupReport::new).collect();
         Self {
@@ -116,6 +123,7 @@ impl Report {
             gpu_hours: figures.all.gpu_hours,
             evictions: figures.all.evictions,
             lost_gpu_hours: figures.all.lost_gpu_hours,
+            real_time,
             breaches,
             findings: findings(&figures),
             waiting_by_gpus: groups(&figures.by_size),
@@ -137,6 +145,9 @@ impl Report {
             counted_noun(usize::try_from(self.gpus).unwrap_or(usize::MAX), "GPU"),
             counted_noun(self.jobs, "job")
         );
+        if let Some(real_time) = &self.real_time {
+            let _ = writeln!(text, "{}", real_time.warning);
+        }
         for (name, value, unit) in [
             ("utilisation", self.utilisation_percent, "% of all GPUs used, over time"),
             ("allocation", self.allocation_percent, "% of all GPUs bound to pods, over time"),

@@ -1,5 +1,5 @@
-//! The workload of an upgrade: running, pending and half-bound pods and gangs. It fits 32 GPUs on 4
-//! nodes.
+//! The workload of an upgrade: running, pending and half-bound pods and gangs. It needs 32 GPUs on
+//! nodes with two or more.
 
 use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 
@@ -126,15 +126,37 @@ fn queue_object(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Val
     })
 }
 
+/// A gang that never fits: each member needs a whole one of the largest nodes, and there is a node
+/// too few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GiantGang {
+    members: usize,
+    gpus: i128,
+}
+
+impl GiantGang {
+    fn of(state: &ClusterCapture) -> Self {
+        let largest = state.nodes.values().copied().max().unwrap_or_default();
+        let nodes = state.nodes.values().filter(|milli| **milli == largest).count();
+        Self { members: nodes + 1, gpus: largest / 1000 }
+    }
+}
+
 /// Submits the initial work: 10 single pods and a gang that run, a gang that never fits, and pods
 /// that bring queues to their limits.
-pub(super) async fn submit_initial_workload(api: &mut Api, scheduler: &str) -> anyhow::Result<()> {
+pub(super) async fn submit_initial_workload(
+    api: &mut Api,
+    scheduler: &str,
+    state: &ClusterCapture,
+) -> anyhow::Result<()> {
+    let giant = GiantGang::of(state);
     for number in 0..10 {
         let name = format!("steady-{number}");
         api.create(&pod_object(&name, "upgrade-steady", scheduler, None, 1)).await?;
     }
     create_gang(api, "train", "upgrade-gangs", scheduler, 4, 2).await?;
-    create_gang(api, "giant", "upgrade-gangs", scheduler, 5, 8).await?;
+    let GiantGang { members, gpus } = giant;
+    create_gang(api, "giant", "upgrade-gangs", scheduler, members, gpus).await?;
     for number in 0..4 {
         let name = format!("capped-{number}");
         api.create(&pod_object(&name, CAPPED_QUEUE, scheduler, None, 1)).await?;
@@ -156,7 +178,7 @@ pub(super) fn check_initial_is_scheduled(state: &ClusterCapture) -> Result<(), S
     let expected = [
         ("steady-", Phase::Running, 10),
         ("train-", Phase::Running, 4),
-        ("giant-", Phase::Pending, 5),
+        ("giant-", Phase::Pending, GiantGang::of(state).members),
         ("capped-", Phase::Running, 2),
         ("capped-", Phase::Pending, 2),
         ("inner-", Phase::Running, 1),
@@ -317,7 +339,7 @@ async fn create_gang(
     queue: &str,
     scheduler: &str,
     members: usize,
-    gpus: u32,
+    gpus: i128,
 ) -> anyhow::Result<()> {
     create_pod_group(api, name, queue, members).await?;
     for number in 0..members {
@@ -341,7 +363,7 @@ async fn create_pod_group(
     api.create(&object).await.map(drop)
 }
 
-fn pod_object(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: u32) -> Value {
+fn pod_object(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: i128) -> Value {
     let annotations = group.map(|group| json!({(annotations::POD_GROUP_NAME): group}));
     json!({
         "apiVersion": "v1", "kind": "Pod",

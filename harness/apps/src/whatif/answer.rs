@@ -228,6 +228,13 @@ fn restarted_pods(forecast: &Forecast) -> BTreeSet<PodKey<'_>> {
     again.map(|start| key(&start.pod)).collect()
 }
 
+/// The first start of a pod group, for the order of groups.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FirstStart {
+    after: Duration,
+    group: String,
+}
+
 /// Pods of `of` that start earlier than in `other`, by pod group.
 fn earlier_starts(of: &Forecast, other: &Forecast) -> Vec<StartedGroup> {
     let others = first_starts(other);
@@ -246,7 +253,7 @@ fn earlier_starts(of: &Forecast, other: &Forecast) -> Vec<StartedGroup> {
         }
         let name = group_key(&start.pod);
         let group = groups.entry(name.clone()).or_insert_with(|| {
-            order.push((start.after, name.clone()));
+            order.push(FirstStart { after: start.after, group: name.clone() });
             StartedGroup {
                 queue: start.pod.queue.clone(),
                 pods: 0,
@@ -268,7 +275,7 @@ fn earlier_starts(of: &Forecast, other: &Forecast) -> Vec<StartedGroup> {
         insert_sorted(&mut group.nodes, &start.node);
     }
     order.sort();
-    order.iter().filter_map(|(_, name)| groups.remove(name)).collect()
+    order.iter().filter_map(|first| groups.remove(&first.group)).collect()
 }
 
 /// Pods that are evicted in `of` and not in `other`, by pod group.
@@ -381,8 +388,15 @@ fn queue_differences(with: &Forecast, without: &Forecast) -> Vec<QueueDifference
     with.queues.iter().filter_map(difference).collect()
 }
 
+/// A step with its exact time, for the order of steps.
+struct TimedStep {
+    after: Duration,
+    step: PlanStep,
+}
+
 fn plan_steps(with: &Forecast) -> Vec<PlanStep> {
     let name = |pod: &ForecastPod| format!("{}/{}", pod.namespace, pod.name);
+    let timed = |after: Duration, step: PlanStep| TimedStep { after, step };
     let evictions = with.evictions.iter().map(|eviction| {
         let because = match &eviction.preemptor {
             Some(preemptor) => format!("{} for {preemptor}", eviction.action),
@@ -396,7 +410,7 @@ fn plan_steps(with: &Forecast) -> Vec<PlanStep> {
             node: eviction.node.clone(),
             because: Some(because),
         };
-        (eviction.after, step)
+        timed(eviction.after, step)
     });
     let step = |start: &PodStart, step: &'static str, after: Duration| {
         let step = PlanStep {
@@ -407,13 +421,13 @@ fn plan_steps(with: &Forecast) -> Vec<PlanStep> {
             node: start.node.clone(),
             because: None,
         };
-        (after, step)
+        timed(after, step)
     };
     let starts = with.starts.iter().map(|start| step(start, "start", start.after));
     let waits = with.pipelined.iter().map(|start| step(start, "wait", with.elapsed));
-    let mut steps: Vec<(Duration, PlanStep)> = evictions.chain(starts).chain(waits).collect();
-    steps.sort_by_key(|(after, _)| *after);
-    steps.into_iter().map(|(_, step)| step).collect()
+    let mut steps: Vec<TimedStep> = evictions.chain(starts).chain(waits).collect();
+    steps.sort_by_key(|timed| timed.after);
+    steps.into_iter().map(|timed| timed.step).collect()
 }
 
 fn insert_sorted(names: &mut Vec<String>, name: &str) {

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     Case,
+    pod_spec::is_default_toleration,
     predicate::{Predicate, Subject},
 };
 
@@ -558,6 +559,7 @@ fn pod_cells(case: &Case, pod: &Value, members: &[&Value]) -> Result<Cells, Inex
     let pairs = selector.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     cells.push(("node selector", pairs.collect::<Vec<_>>().join(", ")));
     let tolerations = object::list(pod, &["spec", "tolerations"]).iter();
+    let tolerations = tolerations.filter(|toleration| !is_default_toleration(toleration));
     cells.push(("tolerations", tolerations.map(toleration).collect::<Vec<_>>().join(", ")));
     let shares = [GPU_FRACTION, GPU_MEMORY].into_iter();
     let shares = shares.filter_map(|key| Some(format!("{key}={}", object::annotation(pod, key)?)));

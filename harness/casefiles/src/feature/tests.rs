@@ -137,3 +137,30 @@ fn what_a_workload_names_is_in_its_namespace() {
     let text = written(&case, BesideTables::Manifests);
     assert_eq!(text, "two namespaces have a PersistentVolumeClaim data");
 }
+
+#[test]
+fn tolerations_that_admission_adds_are_left_out() {
+    let added = |key: &str, seconds: i64| json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds });
+    let own = json!({ "key": "team", "operator": "Exists" });
+    let both = [
+        added("node.kubernetes.io/not-ready", 300),
+        own.clone(),
+        added("node.kubernetes.io/unreachable", 300),
+    ];
+    let text_of = |tolerations: &Value, beside: BesideTables, group: &Value| {
+        let spec = json!({ "tolerations": tolerations });
+        written(&case(group, vec![pod("p", &Value::Null, &spec)]), beside)
+    };
+    let group = json!({ "queue": "q", "minMember": 1 });
+    let text = text_of(&json!(both), BesideTables::Nothing, &group);
+    assert!(!text.contains("node.kubernetes.io") && text.contains("| team "), "{text}");
+    let text = text_of(&json!([both[0], both[2]]), BesideTables::Nothing, &group);
+    assert!(!text.contains("tolerations"), "{text}");
+    let shorter = json!([added("node.kubernetes.io/not-ready", 30)]);
+    let text = text_of(&shorter, BesideTables::Nothing, &group);
+    assert!(text.contains("node.kubernetes.io/not-ready:NoExecute"), "{text}");
+    let constraint = json!({ "topology": "t", "requiredTopologyLevel": "rack" });
+    let group = json!({ "queue": "q", "minMember": 1, "topologyConstraint": constraint });
+    let text = text_of(&json!(both), BesideTables::Manifests, &group);
+    assert!(!text.contains("node.kubernetes.io") && text.contains("key: team"), "{text}");
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use schedlab_api::Value;
-use schedlab_scheduler::{Config, config::names};
+use schedlab_scheduler::{Config, Flavor, config::names};
 use serde::Deserialize;
 
 use super::adapters::{GangApi, Inexpressible, QueueApi, Queues, Translator};
@@ -405,6 +405,22 @@ impl Target {
     /// `None` for our scheduler, whose times its configuration sets.
     pub(crate) fn own_times(&self) -> Option<OwnTimes> {
         self.times
+    }
+
+    /// How often the scheduler acts by itself in real time.
+    pub fn real_times(&self) -> OwnTimes {
+        let period = self.period.unwrap_or(Duration::from_secs(1));
+        self.times.unwrap_or(OwnTimes { cycle: period, backoff: period })
+    }
+
+    /// The flavor whose objects describe jobs to the scheduler: KAI's queues and pod groups, or
+    /// pods alone. `None` if it reads queues of another API.
+    pub fn flavor_of_jobs(&self) -> Option<Flavor> {
+        match self.queues {
+            QueueApi::Kai => Some(Flavor::Kai),
+            QueueApi::None => Some(Flavor::Kube),
+            QueueApi::Kueue | QueueApi::Volcano | QueueApi::YuniKorn => None,
+        }
     }
 
     /// Whether the scheduler uses the words of this dialect in reasons and events.

@@ -8,11 +8,11 @@ use crate::text;
 
 /// How often a scheduler acts by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnTimes {
+pub struct OwnTimes {
     /// The time from one scheduling cycle to the next, or until the scheduler reacts to a change.
-    pub(crate) cycle: Duration,
+    pub cycle: Duration,
     /// The longest time after which the scheduler tries a pending pod again.
-    pub(crate) backoff: Duration,
+    pub backoff: Duration,
 }
 
 impl Default for OwnTimes {
@@ -50,7 +50,7 @@ impl OwnTimes {
 
     /// The shortest time in which a claim about what does not happen means something: the scheduler
     /// has tried every pending pod again, twice.
-    pub(crate) fn two_attempts(self) -> Duration {
+    pub fn two_attempts(self) -> Duration {
         2 * (self.backoff + self.cycle)
     }
 

@@ -1,7 +1,6 @@
 //! `schedlab lab kubectl` and `schedlab lab apply`: for learners without kubectl.
 
-use anyhow::Context as _;
-use schedlab_clusters::api::Api;
+use schedlab_clusters::{api::Api, block_on};
 use schedlab_conformance::text::read_text_file;
 use schedlab_lab::commands::{CommandRunner, LabCommand, parse_command};
 use schedlab_lab::folder::LabFolder;
@@ -39,14 +38,6 @@ async fn connect(folder: &LabFolderArgs) -> anyhow::Result<(Api, String)> {
     let connection = running_lesson(&folder)?;
     let client = schedlab_scheduler::cli::kube_client(Some(&folder.kubeconfig())).await?;
     Ok((Api::new(client), connection.namespace))
-}
-
-fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start a runtime")?;
-    runtime.block_on(work)
 }
 
 fn run_command(folder: &LabFolderArgs, command: &LabCommand) -> anyhow::Result<ExitStatus> {

@@ -10,7 +10,7 @@ use schedlab_traces::objects::RecordedPods;
 use schedlab_traces::pods::{PodRecord, PodSelection, jobs_from_pods};
 
 use super::{CommandOutput, UsageError, print_notes, read, write, write_queue_file};
-use crate::cli::TraceImport;
+use crate::cli::{RecordedObjects, TraceImport};
 use crate::commands::case_input::load_files;
 use crate::exit::ExitStatus;
 
@@ -24,7 +24,7 @@ pub(super) fn run(args: &TraceImport, output: &mut CommandOutput) -> anyhow::Res
         let pods = prometheus_pods(args, url, output)?;
         return write_pods(pods, args, output);
     }
-    if !args.kubectl.is_empty() || !args.case.is_empty() {
+    if !args.objects.kubectl.is_empty() || !args.objects.case.is_empty() {
         let pods = kubernetes_pods(args, output)?;
         return write_pods(pods, args, output);
     }
@@ -43,7 +43,7 @@ pub(super) fn run(args: &TraceImport, output: &mut CommandOutput) -> anyhow::Res
         edit::merge(traces)
     };
     print_notes(&trace.notes, output);
-    write(&trace, args.output.as_deref(), output)
+    write(&trace, args.output.file(), output)
 }
 
 fn write_pods(
@@ -58,7 +58,7 @@ fn write_pods(
         let found = "no pod with a creation time, and with a GPU or a queue";
         anyhow::bail!(UsageError(format!("trace import: got {found}, expected at least one")));
     }
-    write(&trace, args.output.as_deref(), output)
+    write(&trace, args.output.file(), output)
 }
 
 fn prometheus_pods(
@@ -97,7 +97,8 @@ fn kubernetes_pods(
     args: &TraceImport,
     output: &mut CommandOutput,
 ) -> anyhow::Result<Vec<PodRecord>> {
-    let files = [args.kubectl.as_slice(), &args.case, &args.events].concat();
+    let RecordedObjects { kubectl, events, case } = &args.objects;
+    let files = [kubectl.as_slice(), case, events].concat();
     let case = load_files(&files, MAX_SIZE_MIB, output)?;
     let recorded = recorded_pods(&case).finish();
     if recorded.known_by_events_only > 0 {

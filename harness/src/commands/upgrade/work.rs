@@ -1,6 +1,6 @@
 //! The fleet and the work of an upgrade: generated ones, or the user's.
 
-use schedlab_api::{Value, object};
+use schedlab_api::{Value, object, resources};
 use schedlab_apps::experiment::submitted_objects;
 use schedlab_apps::upgrade::OwnWork;
 use schedlab_conformance::text::counted_noun;
@@ -46,12 +46,29 @@ impl UpgradeWork {
             let message = "got a case without nodes, expected a captured cluster";
             return Err(UsageError(message.to_owned()).into());
         }
+        let gpus: u64 = fleet.nodes().iter().map(gpus_of).sum();
+        if !is_own && gpus < GENERATED_WORK_GPUS {
+            let message = format!(
+                "--fleet: got {}, expected at least {GENERATED_WORK_GPUS} for the generated work; \
+                 --trace and --case bring work of your own",
+                counted_noun(usize::try_from(gpus).unwrap_or(usize::MAX), "GPU")
+            );
+            return Err(UsageError(message).into());
+        }
         Ok(Self {
             fleet,
             fleet_text: counted_noun(nodes, "node"),
             own: is_own.then_some(OwnWork { objects }),
         })
     }
+}
+
+/// GPUs that the generated work needs.
+const GENERATED_WORK_GPUS: u64 = 32;
+
+fn gpus_of(node: &Value) -> u64 {
+    let gpus = object::at(node, &["status", "allocatable", resources::GPU]);
+    gpus.and_then(Value::as_str).and_then(|gpus| gpus.parse().ok()).unwrap_or_default()
 }
 
 fn is_kind(object: &Value, kind: &str) -> bool {

@@ -1,15 +1,15 @@
 //! Acme: `trace_seren.csv` and `trace_kalos.csv`. Kalos has the memory of a pod, and the time of a
 //! failure or a stop beside the end.
 
-use super::{RecordedTimes, each_of};
+use super::{RecordedTimes, each_of, read_dated_rows};
 use crate::{
-    csv_source::{CsvRow, CsvSource},
+    csv_source::CsvRow,
     error::TraceError,
     format::TraceFormat,
     limits::{CPU_MILLI_RANGE, GPUS_OF_JOB_RANGE, MEMORY_MIB_RANGE, PODS_RANGE},
     lines::Lines,
     numbers::to_count,
-    recorded::{RecordedJob, Recorder, TimeBase},
+    recorded::{RecordedJob, Recorder},
 };
 
 /// MiB of a GB.
@@ -17,9 +17,7 @@ pub(super) const MIB_PER_GB: f64 = 1e9 / 1_048_576.0;
 
 /// Reads jobs, one a row; a job's pods are its nodes.
 pub(crate) fn read(lines: Lines, recorder: &mut Recorder<'_>) -> Result<(), TraceError> {
-    let columns = TraceFormat::Acme.columns().expect("the format has columns");
-    recorder.set_base(TimeBase::Unix);
-    recorder.rows(CsvSource::open(lines, columns)?, parse_job)
+    read_dated_rows(TraceFormat::Acme, lines, recorder, parse_job)
 }
 
 fn parse_job(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {

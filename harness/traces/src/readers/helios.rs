@@ -1,20 +1,18 @@
 //! Helios: `cluster_log.csv` of a cluster.
 
-use super::{RecordedTimes, each_of};
+use super::{RecordedTimes, each_of, read_dated_rows};
 use crate::{
-    csv_source::{CsvRow, CsvSource},
+    csv_source::CsvRow,
     error::TraceError,
     format::TraceFormat,
     limits::{CPU_MILLI_RANGE, GPUS_OF_JOB_RANGE, PODS_RANGE},
     lines::Lines,
-    recorded::{RecordedJob, Recorder, TimeBase},
+    recorded::{RecordedJob, Recorder},
 };
 
 /// Reads jobs, one a row; a job's pods are its nodes.
 pub(crate) fn read(lines: Lines, recorder: &mut Recorder<'_>) -> Result<(), TraceError> {
-    let columns = TraceFormat::Helios.columns().expect("the format has columns");
-    recorder.set_base(TimeBase::Unix);
-    recorder.rows(CsvSource::open(lines, columns)?, parse_job)
+    read_dated_rows(TraceFormat::Helios, lines, recorder, parse_job)
 }
 
 fn parse_job(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {

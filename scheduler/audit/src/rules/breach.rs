@@ -68,6 +68,20 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All rules, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Capacity,
+        Self::Devices,
+        Self::Binding,
+        Self::Gang,
+        Self::Bounds,
+        Self::Accounts,
+        Self::Victim,
+        Self::WholeGang,
+        Self::GoneNode,
+        Self::Negative,
+    ];
+
     /// Number of the rule in the list of invariants.
     pub fn invariant_number(self) -> u8 {
         match self {

@@ -27,6 +27,10 @@ pub(super) struct CycleOutcome {
     /// may let them.
     blocked_by_limit: BTreeSet<PodGroupId>,
     scenarios: ScenarioCounts,
+    /// Number of victim sets that were simulated before the present action.
+    simulated_before: usize,
+    /// Whether an action simulated as many victim sets as the profile allows.
+    is_search_limited: bool,
 }
 
 /// A minimum runtime of victims that keeps a job from evicting them.
@@ -138,6 +142,18 @@ impl Session<'_> {
     pub const fn scenario_counts(&self) -> ScenarioCounts {
         self.outcome.scenarios
     }
+
+    /// Whether the present action has simulated as many victim sets as the profile allows.
+    pub(crate) fn has_spent_simulations(&self) -> bool {
+        let simulated = self.outcome.scenarios.simulated - self.outcome.simulated_before;
+        self.profile.simulations_max.is_some_and(|most| simulated >= most)
+    }
+
+    /// Whether an action of the cycle simulated as many victim sets as the profile allows: some of
+    /// the pending jobs might evict others.
+    pub const fn is_search_limited(&self) -> bool {
+        self.outcome.is_search_limited
+    }
 }
 
 impl Statement<'_> {
@@ -161,6 +177,14 @@ impl Statement<'_> {
     /// Counts `more` further jobs that evicted others.
     pub(crate) const fn count_preemptions(&mut self, more: usize) {
         self.session.outcome.preemptions += more;
+    }
+
+    /// Ends the count of simulations of an action: the next one may simulate as many again.
+    pub(crate) fn end_simulations_of_action(&mut self) {
+        let is_spent = self.has_spent_simulations();
+        let outcome = &mut self.session.outcome;
+        outcome.is_search_limited |= is_spent;
+        outcome.simulated_before = outcome.scenarios.simulated;
     }
 
     pub(crate) const fn count_simulated(&mut self) {

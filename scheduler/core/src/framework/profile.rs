@@ -59,6 +59,9 @@ pub struct Profile {
     /// Maximum number of jobs per cycle that evict others (preempt and reclaim together); `None`:
     /// no limit.
     pub preemptions_max: Option<usize>,
+    /// Maximum number of victim sets that an action simulates: after that, it evicts for no further
+    /// job. `None`: no limit. Schedulers have none; an explanation of a large cluster has one.
+    pub simulations_max: Option<usize>,
     /// How much higher a job's priority must be than a victim's to preempt it within its queue; at
     /// least 1.
     pub priority_difference_min: i32,

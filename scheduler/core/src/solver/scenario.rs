@@ -208,6 +208,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// attempt have to leave. Returns the solution if it is acceptable.
     fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
         self.trials += 1;
+        if self.statement.has_spent_simulations() {
+            return None;
+        }
         if self.mode == SearchMode::Move && !self.may_place_all(&evicted) {
             debug_assert!(!self.places_all(&evicted), "counts rejected moves that work");
             self.statement.count_filtered();

@@ -151,7 +151,7 @@ pub(crate) fn solve_pending_jobs(
         let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
             rounds += 1;
-            if rounds < accepted.rounds_max {
+            if rounds < accepted.rounds_max && !statement.has_spent_simulations() {
                 statement.set_look_ahead(false);
                 excluded.insert(conflict);
                 continue;
@@ -433,7 +433,9 @@ fn search_among(
     policy: &impl EvictionPolicy,
     is_candidate: impl Fn(&EvictableUnit) -> bool,
 ) -> Option<Solution> {
-    if !statement.pods_may_run_after_evictions(preemptor.group, &preemptor.pods) {
+    if statement.has_spent_simulations()
+        || !statement.pods_may_run_after_evictions(preemptor.group, &preemptor.pods)
+    {
         return None;
     }
     let eligibility = |pod: PodId| shape_eligibility(statement, pod);

@@ -476,3 +476,26 @@ fn the_queue_that_uses_more_of_its_share_loses_pods_first() {
     w pending: Pipelined to n: waiting for terminating pods to release capacity
     ");
 }
+
+#[test]
+fn a_limit_of_simulations_ends_the_search_for_victims() {
+    let evictions = |most| {
+        let profile = Profile { simulations_max: most, ..Profile::kai() };
+        let plan = plan_with(
+            &profile,
+            "
+            node n1 gpus=4
+            queue a quota=2
+            queue b quota=2
+            job borrowed1 gpus=1 queue=a on n1
+            job borrowed2 gpus=1 queue=a on n1
+            job borrowed3 gpus=1 queue=a on n1
+            job borrowed4 gpus=1 queue=a on n1
+            job owner1 gpus=1 queue=b
+            job owner2 gpus=1 queue=b
+        ",
+        );
+        plan.lines().filter(|line| line.contains(" leaves ")).count()
+    };
+    assert_eq!([Some(0), Some(1), None].map(evictions), [0, 1, 2]);
+}

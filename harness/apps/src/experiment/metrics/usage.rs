@@ -15,6 +15,8 @@ pub(in super::super) struct UsageClock {
     /// Seconds since the first arrival.
     pub(in super::super) secs: f64,
     origin: Option<Timestamp>,
+    /// Seconds of the trace in a second of the cluster.
+    speed: f64,
     window_secs: Option<f64>,
     recorder: Option<SeriesRecorder>,
 }
@@ -91,6 +93,7 @@ impl UsageClock {
         let recorder = frame.series_every.map(|every| SeriesRecorder::new(queues, every));
         Self {
             queues: queues.iter().map(usage).collect(),
+            speed: frame.speed,
             window_secs: frame.window_secs,
             recorder,
             ..Self::default()
@@ -102,9 +105,10 @@ impl UsageClock {
         self.window_secs.unwrap_or(f64::INFINITY)
     }
 
-    /// Seconds from the first arrival to this time.
+    /// Seconds of the trace from the first arrival to this time.
     pub(super) fn secs_at(&self, time: Timestamp) -> f64 {
-        self.origin.map_or(0.0, |origin| time.duration_since(origin).as_secs_f64())
+        let secs = |origin| time.duration_since(origin).as_secs_f64();
+        self.origin.map_or(0.0, |origin| self.speed * secs(origin))
     }
 
     /// Advances all integrals to this time.
