@@ -281,7 +281,7 @@ impl Scheduler {
         let mut timings = CycleTimings { group: started.elapsed(), ..CycleTimings::default() };
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
-        timings.refresh = started.elapsed() - timings.group;
+        timings.refresh = started.elapsed().saturating_sub(timings.group);
         let refreshed = Instant::now();
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide_plan(&mut stopwatch);

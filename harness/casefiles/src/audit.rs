@@ -79,7 +79,9 @@ impl Case {
         writer.create_objects(self);
         for decisions in &replay.cycles {
             writer.start_cycle();
-            decisions.iter().for_each(|decision| writer.apply(decision));
+            for decision in decisions {
+                writer.apply(decision);
+            }
             writer.remove_evicted();
         }
         let is_at_rest = replay.cycles.last().is_some_and(Vec::is_empty);
@@ -128,12 +130,11 @@ impl AuditedCluster {
                     namespace: object::namespace(shared).into(),
                     name: object::name(shared).into(),
                 };
-                if kind.array == "pods" {
-                    self.pods.insert(pod_key(shared), Arc::clone(shared));
-                }
                 self.write(WriteKind::Create, key, Arc::clone(shared), None);
             }
         }
+        let pods = case.cluster.objects.get("pods").into_iter().flatten();
+        self.pods.extend(pods.map(|pod| (pod_key(pod), Arc::clone(pod))));
     }
 
     fn start_cycle(&mut self) {

@@ -38,6 +38,7 @@ impl<V: Marked> IndexedMap<V> {
         self.marked(mark).filter_map(|key| self.records.get_key_value(key))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the signature of maps")]
     pub(crate) fn insert(&mut self, key: ObjectKey, record: V) -> Option<V> {
         let previous = self.records.insert(key.clone(), record);
         self.update_marks(&key);

@@ -186,9 +186,13 @@ impl Derived {
         }
 
         let changed = self.pods_to_refresh(snapshot, profile, changes);
-        changed.iter().for_each(|pod| outdated.add_pod(&self.pods, *pod, &[]));
+        for pod in &changed {
+            outdated.add_pod(&self.pods, *pod, &[]);
+        }
         self.pods.refresh(snapshot, profile, changes, &changed);
-        changed.iter().for_each(|pod| outdated.add_pod(&self.pods, *pod, &[]));
+        for pod in &changed {
+            outdated.add_pod(&self.pods, *pod, &[]);
+        }
 
         let groups = self.pods_by_group(snapshot, &outdated.groups);
         self.pods.rank_groups(snapshot, profile, &groups);
@@ -229,7 +233,9 @@ impl Derived {
     fn pods_by_group(&self, snapshot: &Snapshot, groups: &BTreeSet<PodGroupId>) -> PodsByGroup {
         let mut by_group: PodsByGroup = groups.iter().map(|group| (*group, Vec::new())).collect();
         let mut is_selected = vec![false; snapshot.pod_groups.len()];
-        groups.iter().for_each(|group| is_selected[group.0 as usize] = true);
+        for group in groups {
+            is_selected[group.0 as usize] = true;
+        }
         for (pod, facts) in (0..).map(PodId).zip(self.pods.facts()) {
             if let Some(group) = facts.group.filter(|group| is_selected[group.0 as usize]) {
                 by_group.entry(group).or_default().push(pod);

@@ -196,6 +196,29 @@ impl SolverState {
         let (common_order, preemption_limited) = (None, Vec::new());
         Some(Self { candidates, capacity, pending, common_order, preemption_limited })
     }
+
+    /// Removes the job and its victims, and returns the queues whose accounts changed.
+    fn record_solved(
+        &mut self,
+        session: &Session<'_>,
+        preemptor: &Preemptor,
+        solution: &Solution,
+    ) -> BTreeSet<QueueId> {
+        self.common_order = None;
+        self.pending.remove_job(preemptor.queue, preemptor.key);
+        if let Some(more) = queued_job(session, preemptor.group) {
+            self.pending.insert_job(&more, job_class(session, preemptor.group));
+        }
+        let mut touched = BTreeSet::from([preemptor.queue]);
+        for unit in solution.evicted_units() {
+            self.candidates.remove_unit(unit);
+            touched.insert(unit.queue);
+        }
+        for queue in &touched {
+            self.pending.on_accounts_changed(session.accounts(), *queue);
+        }
+        touched
+    }
 }
 
 /// Searches victims for one job after the other, each on top of the solutions before it.
@@ -273,20 +296,9 @@ fn solve_each(
             continue;
         };
         preemptions += usize::from(!solution.victims.is_empty());
-        state.common_order = None;
-        state.pending.remove_job(preemptor.queue, preemptor.key);
-        if let Some(more) = queued_job(statement, preemptor.group) {
-            state.pending.insert_job(&more, job_class(statement, preemptor.group));
-        }
-        let mut touched = BTreeSet::from([preemptor.queue]);
-        for unit in solution.evicted_units() {
-            state.candidates.remove_unit(unit);
-            victim_groups.insert(unit.group);
-            touched.insert(unit.queue);
-        }
-        for queue in touched {
+        victim_groups.extend(solution.evicted_units().map(|unit| unit.group));
+        for queue in state.record_solved(statement, &preemptor, &solution) {
             job_queue.on_accounts_changed(statement.accounts(), queue);
-            state.pending.on_accounts_changed(statement.accounts(), queue);
         }
         update_capacity(&mut state.capacity, statement, cursor);
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });

@@ -67,9 +67,9 @@ fn a_search_is_repeated_once_a_node_changes() {
 fn with_whole_gpus(text: &str) -> String {
     let line = |line: &str| {
         let words = line.split(' ').filter(|word| {
-            !["by-claim", "zone", "claim"].contains(word)
-                && !word.starts_with("numa=")
-                && !(word.starts_with('z') && word.contains(":gpus="))
+            let is_claim = ["by-claim", "zone", "claim"].contains(word);
+            let is_zone = word.starts_with('z') && word.contains(":gpus=");
+            !(is_claim || is_zone || word.starts_with("numa="))
         });
         let word = |word: &str| match word.split([':', '@']).collect::<Vec<_>>()[..] {
             [_, count, ..] => format!("gpus={count}"),

@@ -65,14 +65,14 @@ impl NodeStates {
         let infos = selected_nodes
             .map(|(node, is_selected)| is_selected.then(|| NodeInfo::without_pods(node)));
         let mut infos: Vec<Option<NodeInfo>> = infos.collect();
-        for (pod, state) in (0..).map(PodId).zip(states) {
-            for (node, occupancy) in state.occupied_nodes() {
-                if let Some(info) = &mut infos[node.0 as usize]
-                    && is_present(pod)
-                {
-                    let of = &snapshot.nodes[node.0 as usize];
-                    info.add_pod_of_snapshot(snapshot, pods, pod, of, occupancy);
-                }
+        let present = (0..).map(PodId).zip(states).filter(|(pod, _)| is_present(*pod));
+        let occupied = present.flat_map(|(pod, state)| {
+            state.occupied_nodes().map(move |(node, occupancy)| (pod, node, occupancy))
+        });
+        for (pod, node, occupancy) in occupied {
+            if let Some(info) = &mut infos[node.0 as usize] {
+                let of = &snapshot.nodes[node.0 as usize];
+                info.add_pod_of_snapshot(snapshot, pods, pod, of, occupancy);
             }
         }
         let infos = (0..).map(NodeId).zip(infos).zip(&snapshot.nodes);
@@ -94,14 +94,14 @@ impl NodeStates {
 
     /// Renumbers all pods. A removed pod gets no number; the nodes that have it are rebuilt after.
     pub(in crate::framework) fn renumber_pods(&mut self, positions: &[Option<u32>]) {
-        for info in &mut self.infos {
-            for pods in [&mut info.staying, &mut info.leaving, &mut info.stuck] {
-                for pod in pods {
-                    if let Some(at) = positions[pod.0 as usize] {
-                        pod.0 = at;
-                    }
-                }
+        let renumber = |pod: &mut PodId| {
+            if let Some(at) = positions[pod.0 as usize] {
+                pod.0 = at;
             }
+        };
+        for info in &mut self.infos {
+            let lists = [&mut info.staying, &mut info.leaving, &mut info.stuck];
+            lists.into_iter().flatten().for_each(renumber);
         }
     }
 

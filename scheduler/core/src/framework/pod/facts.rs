@@ -8,6 +8,7 @@ use crate::{
 
 /// Facts about a pod of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(in crate::framework) struct PodFacts {
     pub(in crate::framework) group: Option<PodGroupId>,
     pub(in crate::framework) shape: ShapeId,
