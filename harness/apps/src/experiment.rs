@@ -113,10 +113,10 @@ pub struct Outcome {
 /// A request that the cluster rejected, which is a bug; or a scheduler that is a program of its own
 /// did not start, or ended.
 pub(crate) fn run_experiment(
-    experiment: Experiment<'_>,
+    experiment: &Experiment<'_>,
     measurement: &Measurement,
 ) -> anyhow::Result<Outcome> {
-    driver::run_experiment(&experiment, measurement)
+    driver::run_experiment(experiment, measurement)
 }
 
 /// The number of jobs whose GPU fractions this scheduler rounds up to whole GPUs.

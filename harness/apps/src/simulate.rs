@@ -232,7 +232,7 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
         monitor: monitor.clone(),
         ..Measurement::default()
     };
-    let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement)?;
+    let outcome = run_experiment(&Experiment { trace: &trace, scheduler }, &measurement)?;
     let mut report = Report::new(outcome, rounded, real_time);
     let html = args.html.as_ref().map(|_| page::page(&report));
     if args.series.is_none() {

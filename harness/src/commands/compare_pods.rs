@@ -232,7 +232,7 @@ pub(super) fn run_in_pod(
 fn pod_log(results: &Results) -> anyhow::Result<String> {
     let text = compare::results_text(results)?;
     let files = BTreeMap::from([(RESULTS.to_owned(), text)]);
-    Ok(report::archive_lines(&files)?)
+    report::archive_lines(&files)
 }
 
 /// Merges the results in the logs of all pods. `header` is that of this process: an image of another
@@ -283,10 +283,10 @@ mod tests {
 
     fn compare_command(words: &[String]) -> Compare {
         let words = std::iter::once("schedlab".to_owned()).chain(words.iter().cloned());
-        match Cli::try_parse_from(words).unwrap().command {
-            Command::Compare(command) => *command,
-            other => panic!("got {other:?}"),
-        }
+        let Command::Compare(command) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("the words are those of compare")
+        };
+        *command
     }
 
     /// The log of the pod with this index, which runs in `folder` with its files.
@@ -318,9 +318,9 @@ mod tests {
         let fleet = write("fleet.yaml", "pools:\n- {name: n, count: 1, gpus: 8}\n");
         let queues = write("queues.csv", "name,quota\na,4\nb,4\n");
         let planned = write("planned.csv", "name,quota\na,1\nb,7\n");
-        let jobs: String = (0..30)
-            .map(|at| format!("j{at},{},{},{},3600\n", ["a", "b"][at % 2], 1 + at % 4, at * 900))
-            .collect();
+        let job =
+            |at: usize| format!("j{at},{},{},{},3600", ["a", "b"][at % 2], 1 + at % 4, at * 900);
+        let jobs = (0..30).map(job).collect::<Vec<_>>().join("\n");
         let header = "name,queue,gpus,arrives_secs,runs_secs\n";
         let trace = write("jobs.csv", &format!("{header}{jobs}"));
         let sides = format!("{planned},kai");

@@ -254,7 +254,7 @@ impl ComparePlan {
             audit: AuditMode::Off,
             monitor: progress.begin(unit),
         };
-        let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement);
+        let outcome = run_experiment(&Experiment { trace: &trace, scheduler }, &measurement);
         progress.end(unit);
         let Outcome { figures, is_partial, .. } =
             outcome.with_context(|| format!("seed {seed} of {}", unit.side.name()))?;

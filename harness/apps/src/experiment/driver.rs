@@ -332,6 +332,14 @@ impl WorkloadDriver<'_> {
         })
     }
 
+    /// Runs what is due at this time, unless something else happens before.
+    async fn wait_and_run_due(&mut self, due: Instant) -> anyhow::Result<()> {
+        match self.wait(Some(due)).await {
+            Wake::Due => self.run_due_actions(),
+            Wake::Event => Ok(()),
+        }
+    }
+
     async fn run(&mut self) -> anyhow::Result<End> {
         loop {
             if self.monitor.is_stopped() {
@@ -340,10 +348,7 @@ impl WorkloadDriver<'_> {
             self.handle_events()?;
             self.running.check().await?;
             if let Some(Reverse((at, _))) = self.action_queue.peek() {
-                let next = self.origin + *at;
-                if self.wait(Some(next)).await == Wake::Due {
-                    self.run_due_actions()?;
-                }
+                self.wait_and_run_due(self.origin + *at).await?;
             } else if self.lock_metrics().finite > 0 {
                 self.wait(None).await;
             } else if self.is_quiet_for_a_while().await {
@@ -392,13 +397,11 @@ impl WorkloadDriver<'_> {
                     return true;
                 }
                 let end = Instant::now() + quiet_after;
-                while Instant::now() < end && !self.monitor.is_stopped() {
+                let is_quiet = || self.lock_metrics().placements == before;
+                while Instant::now() < end && !self.monitor.is_stopped() && is_quiet() {
                     tokio::time::sleep(POLL_INTERVAL).await;
-                    if self.lock_metrics().placements != before {
-                        return false;
-                    }
                 }
-                !self.monitor.is_stopped()
+                !self.monitor.is_stopped() && is_quiet()
             }
         }
     }
