@@ -1,5 +1,4 @@
 //! Minimising finds a small case again in a cluster of noise.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../examples/noisy_cases/cases.rs"]
 mod cases;
