@@ -278,9 +278,9 @@ impl ClusterCache {
         }
     }
 
-    fn add_member(&mut self, group: ObjectKey, pod: &Name) {
+    fn add_member(&mut self, group: &ObjectKey, pod: &Name) {
         self.members.entry(group.clone()).or_default().insert(Name::clone(pod));
-        self.update_missing_group(&group);
+        self.update_missing_group(group);
     }
 
     fn remove_group(&mut self, key: ObjectKey, version: u64) {
@@ -412,7 +412,7 @@ impl ClusterCache {
         if let Some(group) = record.group.as_ref().filter(|_| record.scheduler == Scheduler::This) {
             let group =
                 ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-            self.add_member(group, &key.name);
+            self.add_member(&group, &key.name);
         }
         if !record.claims.is_empty() {
             self.resource_claims.pods.insert(key.clone());

@@ -276,8 +276,8 @@ impl Scheduler {
         let mut timings = CycleTimings { group: started.elapsed(), ..CycleTimings::default() };
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
-        timings.refresh = started.elapsed() - timings.group;
         let refreshed = Instant::now();
+        timings.refresh = (refreshed - started).saturating_sub(timings.group);
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide_plan(&mut stopwatch);
         timings.decide = refreshed.elapsed();

@@ -21,7 +21,7 @@ impl ClusterCache {
         pod.group = Some(Name::clone(group));
         drop(pod);
         let group = ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-        self.add_member(group.clone(), &key.name);
+        self.add_member(&group, &key.name);
         self.pod_changed(key.clone());
         self.refresh_pool_membership(&group);
     }

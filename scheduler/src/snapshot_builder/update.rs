@@ -122,12 +122,11 @@ impl SnapshotBuilder {
                 (Err(at), PodEntry::Present(pod)) => {
                     edits.inserted.insert(key.clone(), (to_position(at), pod));
                 }
-                (found, entry) => {
+                (found, PodEntry::Unschedulable(reason)) => {
                     edits.removed.extend(found.ok().map(to_position));
-                    if let PodEntry::Unschedulable(reason) = entry {
-                        built.unschedulable.insert(key.clone(), reason);
-                    }
+                    built.unschedulable.insert(key.clone(), reason);
                 }
+                (found, PodEntry::Absent) => edits.removed.extend(found.ok().map(to_position)),
             }
         }
         edits.apply(&mut self.built.snapshot.pods)

@@ -78,12 +78,10 @@ impl GroupStates {
                 self.add_member(*pod, spec, pods.task_rank(*pod), pods.state(*pod));
             }
             self.facts[at].may_be_stale = self.members[at].may_be_stale(group);
-            for pod in group_pods {
-                let facts = &pods.facts()[pod.0 as usize];
-                if facts.binding_failed {
-                    self.mark_failed_binding(facts);
-                }
-            }
+            let facts = group_pods.iter().map(|pod| &pods.facts()[pod.0 as usize]);
+            facts
+                .filter(|facts| facts.binding_failed)
+                .for_each(|pod| self.mark_failed_binding(pod));
         }
     }
 

@@ -186,17 +186,21 @@ impl Derived {
         }
 
         let changed = self.pods_to_refresh(snapshot, profile, changes);
-        changed.iter().for_each(|pod| outdated.add_pod(&self.pods, *pod, &[]));
+        for pod in &changed {
+            outdated.add_pod(&self.pods, *pod, &[]);
+        }
         self.pods.refresh(snapshot, profile, changes, &changed);
-        changed.iter().for_each(|pod| outdated.add_pod(&self.pods, *pod, &[]));
+        for pod in &changed {
+            outdated.add_pod(&self.pods, *pod, &[]);
+        }
 
         let groups = self.pods_by_group(snapshot, &outdated.groups);
         self.pods.rank_groups(snapshot, profile, &groups);
         self.groups.rebuild(snapshot, &self.pods, &groups);
         self.nodes.rebuild(snapshot, &self.pods, &outdated.nodes);
-        self.queues.update(snapshot, profile, changes, (&changed, self.pods.facts()));
+        self.queues.update(snapshot, profile, changes, &changed, self.pods.facts());
         self.constraints = ConstraintIndex::new(snapshot, self.pods.facts(), &self.groups);
-        self.update_on_demand(snapshot, profile, changes, (&group_positions, &outdated.nodes));
+        self.update_on_demand(snapshot, profile, changes, &group_positions, &outdated.nodes);
     }
 
     /// The pods of which something may differ: those that changed, whose group or node changed, or
@@ -229,7 +233,9 @@ impl Derived {
     fn pods_by_group(&self, snapshot: &Snapshot, groups: &BTreeSet<PodGroupId>) -> PodsByGroup {
         let mut by_group: PodsByGroup = groups.iter().map(|group| (*group, Vec::new())).collect();
         let mut is_selected = vec![false; snapshot.pod_groups.len()];
-        groups.iter().for_each(|group| is_selected[group.0 as usize] = true);
+        for group in groups {
+            is_selected[group.0 as usize] = true;
+        }
         for (pod, facts) in (0..).map(PodId).zip(self.pods.facts()) {
             if let Some(group) = facts.group.filter(|group| is_selected[group.0 as usize]) {
                 by_group.entry(group).or_default().push(pod);
@@ -243,7 +249,8 @@ impl Derived {
         snapshot: &Snapshot,
         profile: &Profile,
         changes: &SnapshotChanges,
-        (group_positions, outdated_nodes): (&[Option<u32>], &[bool]),
+        group_positions: &[Option<u32>],
+        outdated_nodes: &[bool],
     ) {
         let known = &mut self.on_demand;
         if !changes.nodes.is_empty() {

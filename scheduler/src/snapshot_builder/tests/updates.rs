@@ -165,7 +165,7 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
             Flavor::Kai => Profile::kai(),
             Flavor::Kube => Profile::kube(),
         };
-        let profile = Profile { release_timeout: Some(Duration::from_secs(60)), ..profile };
+        let profile = Profile { release_timeout: Some(Duration::from_mins(1)), ..profile };
         let mut state = seed;
         let mut cache = ClusterCache::new("kai-scheduler");
         for at in 0..4 {

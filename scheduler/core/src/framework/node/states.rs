@@ -65,14 +65,14 @@ impl NodeStates {
         let infos = selected_nodes
             .map(|(node, is_selected)| is_selected.then(|| NodeInfo::without_pods(node)));
         let mut infos: Vec<Option<NodeInfo>> = infos.collect();
-        for (pod, state) in (0..).map(PodId).zip(states) {
-            for (node, occupancy) in state.occupied_nodes() {
-                if let Some(info) = &mut infos[node.0 as usize]
-                    && is_present(pod)
-                {
-                    let of = &snapshot.nodes[node.0 as usize];
-                    info.add_pod_of_snapshot(snapshot, pods, pod, of, occupancy);
-                }
+        let pods_with_states = (0..).map(PodId).zip(states);
+        let placed = pods_with_states
+            .flat_map(|(pod, state)| state.occupied_nodes().map(move |place| (pod, place)));
+        for (pod, (node, occupancy)) in placed {
+            let info = infos[node.0 as usize].as_mut().filter(|_| is_present(pod));
+            if let Some(info) = info {
+                let of = &snapshot.nodes[node.0 as usize];
+                info.add_pod_of_snapshot(snapshot, pods, pod, of, occupancy);
             }
         }
         let infos = (0..).map(NodeId).zip(infos).zip(&snapshot.nodes);
@@ -94,13 +94,13 @@ impl NodeStates {
 
     /// Renumbers all pods. A removed pod gets no number; the nodes that have it are rebuilt after.
     pub(in crate::framework) fn renumber_pods(&mut self, positions: &[Option<u32>]) {
-        for info in &mut self.infos {
-            for pods in [&mut info.staying, &mut info.leaving, &mut info.stuck] {
-                for pod in pods {
-                    if let Some(at) = positions[pod.0 as usize] {
-                        pod.0 = at;
-                    }
-                }
+        let lists = |info| {
+            let NodeInfo { staying, leaving, stuck, .. }: &mut NodeInfo = info;
+            staying.iter_mut().chain(leaving).chain(stuck)
+        };
+        for pod in self.infos.iter_mut().flat_map(lists) {
+            if let Some(at) = positions[pod.0 as usize] {
+                pod.0 = at;
             }
         }
     }
