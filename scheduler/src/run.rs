@@ -283,6 +283,7 @@ impl Scheduler {
         self.refresh_snapshot(now);
         timings.refresh = started.elapsed().saturating_sub(timings.group);
         let refreshed = Instant::now();
+        timings.refresh = (refreshed - started).saturating_sub(timings.group);
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide_plan(&mut stopwatch);
         timings.decide = refreshed.elapsed();

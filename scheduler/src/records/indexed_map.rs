@@ -40,9 +40,10 @@ impl<V: Marked> IndexedMap<V> {
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature of maps")]
     pub(crate) fn insert(&mut self, key: ObjectKey, record: V) -> Option<V> {
-        let previous = self.records.insert(key.clone(), record);
-        self.update_marks(&key);
-        previous
+        for mark in V::MARKS {
+            self.set_mark(*mark, &key, record.has_mark(*mark));
+        }
+        self.records.insert(key, record)
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<V> {
@@ -62,13 +63,17 @@ impl<V: Marked> IndexedMap<V> {
     }
 
     fn update_marks(&mut self, key: &ObjectKey) {
-        let record = self.records.get(key);
         for mark in V::MARKS {
-            if record.is_some_and(|record| record.has_mark(*mark)) {
-                self.marked.entry(*mark).or_default().insert(key.clone());
-            } else if let Some(keys) = self.marked.get_mut(mark) {
-                keys.remove(key);
-            }
+            let has_mark = self.records.get(key).is_some_and(|record| record.has_mark(*mark));
+            self.set_mark(*mark, key, has_mark);
+        }
+    }
+
+    fn set_mark(&mut self, mark: V::Mark, key: &ObjectKey, has_mark: bool) {
+        if has_mark {
+            self.marked.entry(mark).or_default().insert(key.clone());
+        } else if let Some(keys) = self.marked.get_mut(&mark) {
+            keys.remove(key);
         }
     }
 }

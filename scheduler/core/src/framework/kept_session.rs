@@ -198,9 +198,9 @@ impl Derived {
         self.pods.rank_groups(snapshot, profile, &groups);
         self.groups.rebuild(snapshot, &self.pods, &groups);
         self.nodes.rebuild(snapshot, &self.pods, &outdated.nodes);
-        self.queues.update(snapshot, profile, changes, (&changed, self.pods.facts()));
+        self.queues.update(snapshot, profile, changes, &changed, self.pods.facts());
         self.constraints = ConstraintIndex::new(snapshot, self.pods.facts(), &self.groups);
-        self.update_on_demand(snapshot, profile, changes, (&group_positions, &outdated.nodes));
+        self.update_on_demand(snapshot, profile, changes, &group_positions, &outdated.nodes);
     }
 
     /// The pods of which something may differ: those that changed, whose group or node changed, or
@@ -249,7 +249,8 @@ impl Derived {
         snapshot: &Snapshot,
         profile: &Profile,
         changes: &SnapshotChanges,
-        (group_positions, outdated_nodes): (&[Option<u32>], &[bool]),
+        group_positions: &[Option<u32>],
+        outdated_nodes: &[bool],
     ) {
         let known = &mut self.on_demand;
         if !changes.nodes.is_empty() {

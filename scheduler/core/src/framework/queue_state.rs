@@ -35,13 +35,15 @@ impl QueueState {
         Self { accounts, initial, charges: Arc::new(charges), pods: Arc::new(charged) }
     }
 
-    /// Follows changes of the snapshot: `pods` are those that changed or were inserted.
+    /// Follows changes of the snapshot: `pods` are those that changed or were inserted, `facts` are
+    /// about all pods.
     pub(super) fn update(
         &mut self,
         snapshot: &Snapshot,
         profile: &Profile,
         changes: &SnapshotChanges,
-        (pods, facts): (&[PodId], &[PodFacts]),
+        pods: &[PodId],
+        facts: &[PodFacts],
     ) {
         let charges = ChargeTable::new(snapshot);
         let is_exact = charges.has_same_gpus(&self.charges)
