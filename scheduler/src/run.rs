@@ -281,7 +281,6 @@ impl Scheduler {
         let mut timings = CycleTimings { group: started.elapsed(), ..CycleTimings::default() };
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
-        timings.refresh = started.elapsed().saturating_sub(timings.group);
         let refreshed = Instant::now();
         timings.refresh = (refreshed - started).saturating_sub(timings.group);
         let mut stopwatch = Stopwatch::default();

@@ -38,7 +38,6 @@ impl<V: Marked> IndexedMap<V> {
         self.marked(mark).filter_map(|key| self.records.get_key_value(key))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the signature of maps")]
     pub(crate) fn insert(&mut self, key: ObjectKey, record: V) -> Option<V> {
         for mark in V::MARKS {
             self.set_mark(*mark, &key, record.has_mark(*mark));

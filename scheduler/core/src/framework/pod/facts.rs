@@ -9,7 +9,6 @@ use crate::{
 /// Facts about a pod of the snapshot.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, read one at a time")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(in crate::framework) struct PodFacts {
     pub(in crate::framework) group: Option<PodGroupId>,
     pub(in crate::framework) shape: ShapeId,
