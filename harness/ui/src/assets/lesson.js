@@ -34,8 +34,8 @@ element("lesson").addEventListener("click", async (event) => {
     shownRevision = null;
     target.disabled = true;
     await askLesson(target.dataset.lesson, {});
-    await showQuiz();
     target.disabled = false;
+    await showQuiz();
   }
 });
 
