@@ -4,6 +4,7 @@
 //! Usage: `cargo run --profile quick -p schedlab-casefiles --example noisy_cases -- FOLDER [NAME]`
 //!
 //! The cases are written to the folder, with their claims and configurations for `schedlab minimise`.
+#![expect(clippy::disallowed_methods, reason = "measures from outside")]
 
 mod cases;
 
