@@ -64,16 +64,24 @@ pub struct Explain {
     /// A queue.
     #[arg(long, value_name = "NAME", conflicts_with = "workload")]
     pub queue: Option<String>,
-    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
-    /// needs very many. 0: no limit, as the scheduler itself.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    pub simulations: usize,
+    /// The limit of the simulated evictions.
+    #[command(flatten)]
+    pub search: SearchLimit,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// The scheduler.
     #[command(flatten)]
     pub scheduler: CaseScheduler,
+}
+
+/// The limit of the searches for pods to evict.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SearchLimit {
+    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
+    /// needs very many. 0: no limit, as the scheduler itself.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub simulations: usize,
 }
 
 /// Arguments of `schedlab capture`.
@@ -157,10 +165,9 @@ pub struct Minimise {
     /// Number of cycles of each replay.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub cycles: u32,
-    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
-    /// needs very many. 0: no limit, as the scheduler itself.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    pub simulations: usize,
+    /// The limit of the simulated evictions.
+    #[command(flatten)]
+    pub search: SearchLimit,
     /// Stop after this time with what was reached.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5m")]
     pub budget: Duration,

@@ -19,7 +19,7 @@ use crate::exit::ExitStatus;
 /// Explains one workload, one queue, or all that is pending.
 pub fn run_explain_command(args: &Explain) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = limited_overrides(&args.scheduler, args.simulations)?;
+    let overrides = limited_overrides(&args.scheduler, args.search.simulations)?;
     let case = load_case(&args.input, &mut output)?;
     let files = &args.input.files;
     let object = match (&args.workload, &args.queue) {
@@ -32,7 +32,7 @@ pub fn run_explain_command(args: &Explain) -> anyhow::Result<ExitStatus> {
         (None, Some(queue)) => ExplainedObject::Queue(queue),
         (None, None) => {
             let replay = case.replay(&overrides, 1).map_err(|error| case_error(files, &error))?;
-            if let Some(note) = search_limit_note(&replay, args.simulations) {
+            if let Some(note) = search_limit_note(&replay, args.search.simulations) {
                 output.print_note(&note);
             }
             output.print_result(&match args.format {

@@ -52,7 +52,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// Shrinks a case and writes the smallest one.
 pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = limited_overrides(&args.scheduler, args.simulations)?;
+    let overrides = limited_overrides(&args.scheduler, args.search.simulations)?;
     create_folder_of(&args.output)?;
     let mut case = load_case(&args.input, &mut output)?;
     let keep = parse_keep(args, &case, &overrides)?;
@@ -105,7 +105,7 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
     let (replay, violations) = case
         .audited_replay(overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
-    if let Some(note) = search_limit_note(&replay, args.simulations) {
+    if let Some(note) = search_limit_note(&replay, args.search.simulations) {
         CommandOutput::for_this_process().print_note(&note);
     }
     let mut keep = parse_should(args, case)?;
@@ -146,7 +146,7 @@ fn parse_should(args: &Minimise, case: &Case) -> anyhow::Result<Keep> {
     let scheduler = CaseScheduler { config: args.should_config.clone(), ..args.scheduler.clone() };
     let keep = Keep {
         should: args.should.clone(),
-        should_settings: limited_overrides(&scheduler, args.simulations)?,
+        should_settings: limited_overrides(&scheduler, args.search.simulations)?,
         ..Keep::default()
     };
     if keep.should.is_empty() {
