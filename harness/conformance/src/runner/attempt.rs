@@ -277,7 +277,7 @@ enum StepOutcome {
     Interrupted,
 }
 
-/// Runs a step, and asks the audit whatever its outcome.
+/// Runs a step. If it fails, a rule that the scheduler broke meanwhile is reported first.
 async fn run_step(
     world: &mut World,
     step: &Step,

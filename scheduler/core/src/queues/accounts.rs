@@ -270,7 +270,7 @@ impl QueueAccounts {
     }
 }
 
-/// What a pod of the snapshot is charged, and whom.
+/// The queue that a pod of the snapshot is charged to, and the amounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodCharge {
     /// `None`: nothing is charged.
