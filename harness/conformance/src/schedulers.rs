@@ -30,7 +30,7 @@ pub(crate) use capabilities::CAPABILITIES_AND_MEANINGS;
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
-pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec, Startup};
+pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec};
 pub use standalone::{StandaloneScheduler, StandaloneSetup};
 pub(crate) use suspend::SuspendGuard;
 pub use target::{Target, UnsupportedCapability, check_placeholders};

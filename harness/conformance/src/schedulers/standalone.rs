@@ -5,22 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::Config;
-use tokio::time::Instant;
 
-use super::process::{SchedulerProcess, SchedulerProcessSpec, Startup};
+use super::process::{SchedulerProcess, SchedulerProcessSpec};
 use super::target::Target;
 use super::{SchedulerConnector, SchedulerControl as _, SchedulerUnderTest};
 
 /// How long the programs of a scheduler may take to be up.
 const STARTUP_LIMIT: Duration = Duration::from_mins(1);
-
-/// How often a scheduler that is starting is checked for its end.
-const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a standalone scheduler is started with.
 pub struct StandaloneSetup {
@@ -79,25 +74,8 @@ impl StandaloneScheduler {
     }
 
     async fn wait_until_up(&self) -> anyhow::Result<()> {
-        let Some(mut startup) = self.scheduler.subscribe_to_startup() else { return Ok(()) };
-        let end = Instant::now() + STARTUP_LIMIT;
-        loop {
-            if let Some(ended) = self.exit_text() {
-                anyhow::bail!(ended);
-            }
-            let Startup::Starting(missing) = startup.borrow_and_update().clone() else {
-                return Ok(());
-            };
-            tokio::select! {
-                changed = startup.changed() => changed.context("the scheduler's task ended")?,
-                () = tokio::time::sleep(STARTUP_POLL_INTERVAL) => {}
-                () = tokio::time::sleep_until(end) => anyhow::bail!(
-                    "scheduler {} is not up after {} s; it waits for {missing}",
-                    self.name,
-                    STARTUP_LIMIT.as_secs()
-                ),
-            }
-        }
+        self.scheduler.wait_until_up(&self.name, STARTUP_LIMIT).await?;
+        self.exit_text().map_or(Ok(()), |ended| anyhow::bail!(ended))
     }
 
     /// How the scheduler ended by itself; `None` while it runs.

@@ -1,11 +1,18 @@
 //! The scheduler under test, in any of its forms.
 
+use std::time::Duration;
+
+use anyhow::Context as _;
 use schedlab_scheduler::{Config, Progress};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::process::{SchedulerProcess, Startup};
 use super::supervisor::Supervisor;
 use super::{AfterKill, InProcessScheduler, SchedulerControl, SuspendGuard};
+
+/// How often a scheduler that is starting is checked for its end.
+const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The scheduler under test.
 #[derive(Debug)]
@@ -96,11 +103,34 @@ impl SchedulerUnderTest {
     }
 
     /// How far the start of a scheduler in processes of its own is; `None` for other schedulers.
-    pub(crate) fn subscribe_to_startup(&self) -> Option<watch::Receiver<Startup>> {
+    fn subscribe_to_startup(&self) -> Option<watch::Receiver<Startup>> {
         match self {
             Self::Process(process) => Some(process.subscribe_to_startup()),
             Self::InProcess(_) | Self::Installed(_) | Self::Nothing(_) => None,
         }
+    }
+
+    /// Waits until the programs of the scheduler are up, or one has ended.
+    ///
+    /// # Errors
+    /// A program is not up in time. The message has the scheduler's `name` and what is missing.
+    pub(crate) async fn wait_until_up(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
+        let Some(mut startup) = self.subscribe_to_startup() else { return Ok(()) };
+        let end = Instant::now() + limit;
+        while self.is_alive() && self.exit_error().is_none() {
+            let Startup::Starting(missing) = startup.borrow_and_update().clone() else {
+                return Ok(());
+            };
+            tokio::select! {
+                changed = startup.changed() => changed.context("the scheduler's task ended")?,
+                () = tokio::time::sleep(STARTUP_POLL_INTERVAL) => {}
+                () = tokio::time::sleep_until(end) => anyhow::bail!(
+                    "scheduler {name} is not up after {} s; it waits for {missing}",
+                    limit.as_secs()
+                ),
+            }
+        }
+        Ok(())
     }
 
     fn supervisor(&self) -> Option<&Supervisor> {

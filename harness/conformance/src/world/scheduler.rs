@@ -3,26 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use schedlab_audit::{Audit, BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
 use schedlab_scheduler::{
     Config, ConfigSource, Flavor, IdlePolicy, Progress, explain::OutputFormat,
 };
-use tokio::time::Instant;
 
 use super::{World, WorldScheduler, required_feature_gates};
 use crate::schedulers::{
     AfterKill, InProcessScheduler, NoScheduler, SchedulerControl as _, SchedulerProcess,
-    SchedulerProcessSpec, SchedulerUnderTest, Startup, SuspendGuard,
+    SchedulerProcessSpec, SchedulerUnderTest, SuspendGuard,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 
 /// How long the programs of a scheduler may take to be up, at least.
 const STARTUP_LIMIT_MIN: Duration = Duration::from_mins(1);
-
-/// How often a scheduler that is starting is checked for its end.
-const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl World {
     /// Starts the scheduler, unless it was started already or the scenario has none.
@@ -48,24 +43,8 @@ impl World {
     pub(crate) async fn wait_until_scheduler_is_up(&mut self) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
         let WorldScheduler::Started(scheduler) = &self.scheduler else { return Ok(()) };
-        let Some(mut startup) = scheduler.subscribe_to_startup() else { return Ok(()) };
         let limit = self.time_scale.wait_limit(STARTUP_LIMIT_MIN);
-        let end = Instant::now() + limit;
-        while scheduler.is_alive() && scheduler.exit_error().is_none() {
-            let Startup::Starting(missing) = startup.borrow_and_update().clone() else {
-                return Ok(());
-            };
-            tokio::select! {
-                changed = startup.changed() => changed.context("the scheduler's task ended")?,
-                () = tokio::time::sleep(STARTUP_POLL_INTERVAL) => {}
-                () = tokio::time::sleep_until(end) => anyhow::bail!(
-                    "scheduler {} is not up after {} s; it waits for {missing}",
-                    self.target.name,
-                    limit.as_secs()
-                ),
-            }
-        }
-        Ok(())
+        scheduler.wait_until_up(&self.target.name, limit).await
     }
 
     /// Whether the reason of a pending gang may be on its PodGroup only. Our scheduler also reports
