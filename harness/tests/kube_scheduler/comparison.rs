@@ -106,8 +106,11 @@ pub(crate) fn group_differences(
         return Ok(found);
     };
     let name = ours.domain.as_deref().unwrap_or_default();
-    let tried = outcome.placements.iter().find(|tried| tried.name == name);
-    let tried = tried.with_context(|| format!("kube-scheduler did not try placement {name:?}"))?;
+    let Some(tried) = outcome.placements.iter().find(|tried| tried.name == name) else {
+        let tried: Vec<_> = outcome.placements.iter().map(|tried| &tried.name).collect();
+        found.push(format!("kube-scheduler tried the placements {tried:?}, not {name:?}"));
+        return Ok(found);
+    };
     for (pod, scores) in &tried.pods {
         let (id, node) = (find_pod(&snapshot, namespace, pod), outcome.nodes.get(pod));
         let id = id.with_context(|| format!("the snapshot lacks {pod}"))?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use crate::reference::Scores;
 
-/// The decision for a PodGroup in its first cycle.
+/// The decision for a PodGroup in its first cycle that tried a placement.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupOutcome {
     /// The node of each bound pod.
@@ -52,33 +52,35 @@ fn field<'t>(line: &'t str, name: &str) -> Option<&'t str> {
 }
 
 impl GroupOutcome {
-    /// Reads the first cycle of a group (`NAMESPACE/NAME`).
+    /// Reads the first cycle of a group (`NAMESPACE/NAME`) that tried a placement. A cycle ends before
+    /// that if it fails, or if it is a last one of an earlier group of this name.
     pub(crate) fn from_log(
         text: &str,
         group: &str,
         nodes: BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
         let of_group = |line: &&str| field(line, "podGroup") == Some(group);
+        let starts_placement = |line: &&str| line.contains("\"Assuming placement in snapshot\"");
         let is_end = |line: &&str| {
             line.contains("Successfully scheduled a pod group")
                 || line.contains("Unable to schedule a pod group")
                 || line.contains("Error scheduling pod group")
         };
-        let cycle: Vec<&str> =
-            text.lines().filter(of_group).take_while(|line| !is_end(line)).collect();
+        let lines: Vec<&str> = text.lines().filter(of_group).collect();
+        let mut cycles = lines.split(is_end);
+        let cycle = cycles.find(|cycle| cycle.iter().any(starts_placement)).unwrap_or_default();
         let mut placements: Vec<TriedPlacement> = Vec::new();
         let (mut lines_of_pod, mut tried) = (Vec::new(), Vec::new());
         for line in cycle.iter().chain([&"end"]) {
-            let starts_placement = line.contains("\"Assuming placement in snapshot\"");
             let starts_pod = line.contains("Attempting to schedule a pod belonging to a pod group");
-            if (starts_placement || starts_pod || *line == "end")
+            if (starts_placement(line) || starts_pod || *line == "end")
                 && let Some(pod) = tried.pop()
                 && let Some(placement) = placements.last_mut()
             {
                 let scores = read_scores(std::mem::take(&mut lines_of_pod).into_iter(), "node")?;
                 placement.pods.push((pod, scores));
             }
-            if starts_placement {
+            if starts_placement(line) {
                 let name = field(line, "placement").unwrap_or_default().to_owned();
                 placements.push(TriedPlacement { name, pods: Vec::new() });
             } else if starts_pod {
