@@ -72,11 +72,11 @@ pub(super) fn read_promises(path: &Path) -> Result<Vec<Promise>, PromiseError> {
     let texts: Vec<String> = serde_yaml::from_str(&text).map_err(|error| {
         PromiseError(format!("{file}: {error}, expected a list of promises: {FORM}"))
     })?;
-    let parse = |(at, text): (usize, &String)| {
-        Promise::parse(text, at + 1)
-            .map_err(|error| PromiseError(format!("{file}: promise {}: {error}", at + 1)))
+    let parse = |number: usize, text: &str| {
+        Promise::parse(text, number)
+            .map_err(|error| PromiseError(format!("{file}: promise {number}: {error}")))
     };
-    texts.iter().enumerate().map(parse).collect()
+    (1..).zip(&texts).map(|(number, text)| parse(number, text)).collect()
 }
 
 impl Promise {
@@ -140,12 +140,18 @@ impl Promise {
     }
 
     fn kept_part(&self, values: &[Option<f64>], never_started: &[Option<f64>]) -> f64 {
-        let is_kept = |(at, value): (usize, &Option<f64>)| match value {
-            Some(value) => self.relation.holds(*value, self.threshold),
-            None => never_started.get(at).copied().flatten().unwrap_or_default() <= 0.0,
-        };
-        let kept = values.iter().enumerate().filter(|pair| is_kept(*pair)).count();
+        let never_started = never_started.iter().copied().chain(std::iter::repeat(None));
+        let seeds = values.iter().zip(never_started);
+        let kept = seeds.filter(|(value, never)| self.is_kept(**value, *never)).count();
         to_f64(kept) / to_f64(values.len().max(1))
+    }
+
+    /// Whether a seed keeps the promise. Without a value it does if no job waited forever.
+    fn is_kept(&self, value: Option<f64>, never_started: Option<f64>) -> bool {
+        match value {
+            Some(value) => self.relation.holds(value, self.threshold),
+            None => never_started.unwrap_or_default() <= 0.0,
+        }
     }
 }
 

@@ -291,11 +291,11 @@ impl CompareProgress {
     /// What the running simulations do, one text each, such as `A seed 3: day 2.4`.
     pub fn activities(&self, header: &ResultsHeader) -> Vec<String> {
         let running = self.lock_running();
-        let text = |(unit, monitor): (&Unit, &Monitor)| {
+        let text = |unit: &Unit, monitor: &Monitor| {
             let days = monitor.progress().virtual_secs / 86_400.0;
             format!("{} seed {}: day {days:.1}", unit.side.name(), header.seed(*unit))
         };
-        running.iter().map(text).collect()
+        running.iter().map(|(unit, monitor)| text(unit, monitor)).collect()
     }
 
     fn begin(&self, unit: Unit) -> Monitor {

@@ -7,7 +7,7 @@ use schedlab_traces::SizeClass;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    metrics::{JobMetrics, Metrics},
+    metrics::{JobMetrics, Metrics, QueueUsage},
     series::Series,
 };
 use crate::inputs::{Trace, TraceJob, to_f64};
@@ -114,20 +114,10 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
     let free_secs = fleet.secs * all - fleet.taken_secs;
     let jobs = trace.jobs.iter().zip(metrics.jobs());
     let by_size = grouped(jobs.clone().map(|(job, metrics)| (SizeClass::of(job), metrics)));
-    let by_queue = grouped(
-        jobs.clone().map(|(_, metrics)| (usage.queues[metrics.queue].name.as_str(), metrics)),
-    );
-    let queue_figures = |(name, jobs): (&&str, &Vec<&JobMetrics>)| {
-        let queue = jobs.first().map(|job| &usage.queues[job.queue]);
-        GroupFigures {
-            quota_gpus: queue.and_then(|queue| queue.quota),
-            quota_kept_percent: queue
-                .and_then(|queue| percentage(queue.kept_secs, queue.promised_secs)),
-            ..group_figures(name, jobs)
-        }
-    };
-    let size_figures =
-        |(size, jobs): (&SizeClass, &Vec<&JobMetrics>)| group_figures(size.name(), jobs);
+    let by_queue = grouped(metrics.jobs().iter().map(|job| {
+        let name = usage.queues[job.queue].name.as_str();
+        ((name, job.queue), job)
+    }));
     Figures {
         nodes: trace.nodes.len(),
         gpus: fleet.milli / 1000,
@@ -140,8 +130,11 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
         allocation_end_percent: percentage(to_f64(fleet.taken_milli) / 1000.0, all),
         fragmentation_percent: over_time(fleet.stranded_secs, free_secs),
         all: group_figures("all jobs", &metrics.jobs().iter().collect::<Vec<_>>()),
-        by_size: by_size.iter().map(size_figures).collect(),
-        by_queue: by_queue.iter().map(queue_figures).collect(),
+        by_size: by_size.iter().map(|(size, jobs)| group_figures(size.name(), jobs)).collect(),
+        by_queue: by_queue
+            .iter()
+            .map(|((_, queue), jobs)| queue_figures(&usage.queues[*queue], jobs))
+            .collect(),
         never_started: never_started_reasons(jobs),
         series: usage.series().cloned(),
     }
@@ -155,6 +148,14 @@ fn grouped<'a, K: Ord>(
         groups.entry(key).or_default().push(metrics);
     }
     groups
+}
+
+fn queue_figures(queue: &QueueUsage, jobs: &[&JobMetrics]) -> GroupFigures {
+    GroupFigures {
+        quota_gpus: queue.quota,
+        quota_kept_percent: percentage(queue.kept_secs, queue.promised_secs),
+        ..group_figures(&queue.name, jobs)
+    }
 }
 
 fn group_figures(name: &str, jobs: &[&JobMetrics]) -> GroupFigures {

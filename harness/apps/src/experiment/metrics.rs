@@ -21,7 +21,7 @@ use schedlab_conformance::history::requests_deletion;
 
 pub(super) use job::JobMetrics;
 use job::{BoundPod, Eviction};
-pub(super) use usage::UsageClock;
+pub(super) use usage::{QueueUsage, UsageClock};
 
 /// An event that the workload driver has to handle.
 #[derive(Clone, Debug, PartialEq, Eq)]

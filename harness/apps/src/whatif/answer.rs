@@ -316,33 +316,38 @@ fn evictions_of_only(
 
 fn submitted_groups(changed: &ChangedCase, with: &Forecast) -> Vec<SubmittedGroup> {
     let starts = first_starts(with);
-    let group = |(name, pods): (&String, &BTreeSet<String>)| {
-        let namespace = name.split('/').next().unwrap_or_default();
-        let started = pods.iter().filter(|pod| starts.contains_key(&(namespace, pod.as_str())));
-        let waiting = with.waiting.iter().find(|group| full_name(group) == **name);
-        let broken = with.unschedulable.iter().find(|broken| {
-            broken
-                .pod
-                .split_once('/')
-                .is_some_and(|(at, pod)| at == namespace && pods.contains(pod))
-        });
-        let (reason, remedy) = match (waiting, broken) {
-            (Some(group), _) => {
-                let reason = format!("{}: {}", group.code, group.message);
-                (Some(reason), Some(group.remedy.clone()))
-            }
-            (None, Some(broken)) => (Some(broken.message.clone()), Some(broken.remedy.clone())),
-            (None, None) => (None, None),
-        };
-        SubmittedGroup {
-            group: name.clone(),
-            pods: pods.len(),
-            started: started.count(),
-            reason,
-            remedy,
+    let pods_of_groups = changed.submitted.iter();
+    pods_of_groups.map(|(name, pods)| submitted_group(name, pods, with, &starts)).collect()
+}
+
+/// What becomes of the submitted group with this namespace and name, and these pods.
+fn submitted_group(
+    name: &str,
+    pods: &BTreeSet<String>,
+    with: &Forecast,
+    starts: &BTreeMap<PodKey<'_>, &PodStart>,
+) -> SubmittedGroup {
+    let namespace = name.split('/').next().unwrap_or_default();
+    let started = pods.iter().filter(|pod| starts.contains_key(&(namespace, pod.as_str())));
+    let waiting = with.waiting.iter().find(|group| full_name(group) == name);
+    let broken = with.unschedulable.iter().find(|broken| {
+        broken.pod.split_once('/').is_some_and(|(at, pod)| at == namespace && pods.contains(pod))
+    });
+    let (reason, remedy) = match (waiting, broken) {
+        (Some(group), _) => {
+            let reason = format!("{}: {}", group.code, group.message);
+            (Some(reason), Some(group.remedy.clone()))
         }
+        (None, Some(broken)) => (Some(broken.message.clone()), Some(broken.remedy.clone())),
+        (None, None) => (None, None),
     };
-    changed.submitted.iter().map(group).collect()
+    SubmittedGroup {
+        group: name.to_owned(),
+        pods: pods.len(),
+        started: started.count(),
+        reason,
+        remedy,
+    }
 }
 
 fn full_name(group: &WaitingGroup) -> String {

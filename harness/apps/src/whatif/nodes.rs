@@ -35,10 +35,11 @@ pub(super) fn new_nodes(
         (None, 0) => 1,
         (None, _) => 0,
     };
-    let rank = |(shape, nodes): &(&NodeShape<'_>, &Vec<&Value>)| {
+    let rank = |shape: &NodeShape<'_>, nodes: &[&Value]| {
         (distance(shape.0), std::cmp::Reverse(nodes.len()))
     };
-    let Some((shape, nodes)) = by_shape.iter().min_by_key(rank) else {
+    let Some((shape, nodes)) = by_shape.iter().min_by_key(|(shape, nodes)| rank(shape, nodes))
+    else {
         let message = "got nodes to add, and the case has no node to copy".to_owned();
         return Err(ChangeError { option: OPTION, message });
     };
