@@ -69,13 +69,19 @@ pub(crate) trait QueueAdapter: Sync {
     /// The API cannot express one of the queues.
     fn queue_objects(&self, queues: &Queues, nodes: &[Value]) -> Result<Vec<Value>, Unsupported>;
 
-    /// Puts a pod or pod template into a queue. `queue` is `None` if the scenario names none.
+    /// Puts a pod or pod template into a queue.
+    ///
+    /// # Errors
+    /// The API cannot name the queue.
     fn assign_queue(
         &self,
         pod: &mut Value,
-        queue: Option<&str>,
+        queue: &str,
         queues: &Queues,
     ) -> Result<(), Unsupported>;
+
+    /// Prepares a pod or pod template for which the scenario names no queue.
+    fn assign_no_queue(&self, _pod: &mut Value) {}
 
     /// The object that must exist in a namespace before a pod of the queue.
     fn namespace_object(&self, _namespace: &str, _queue: &str) -> Option<Value> {
@@ -314,7 +320,7 @@ impl QueueAdapter for NoQueues {
     fn assign_queue(
         &self,
         _pod: &mut Value,
-        _queue: Option<&str>,
+        _queue: &str,
         _queues: &Queues,
     ) -> Result<(), Unsupported> {
         Ok(())

@@ -69,13 +69,11 @@ impl QueueAdapter for Kueue {
     fn assign_queue(
         &self,
         pod: &mut Value,
-        queue: Option<&str>,
+        queue: &str,
         _queues: &Queues,
     ) -> Result<(), Unsupported> {
-        if let Some(queue) = queue {
-            pod["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
-            add_webhook_fields(pod);
-        }
+        pod["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
+        add_webhook_fields(pod);
         Ok(())
     }
 

@@ -174,7 +174,10 @@ impl PodWalk<'_> {
 
     fn write_pod(&mut self, pod: &mut Value, queue: Option<&str>) -> Result<(), Unsupported> {
         if let Some(adapter) = self.translator.queue_api.adapter() {
-            adapter.assign_queue(pod, queue, &self.translator.queues)?;
+            match queue {
+                Some(queue) => adapter.assign_queue(pod, queue, &self.translator.queues)?,
+                None => adapter.assign_no_queue(pod),
+            }
             let needed =
                 queue.and_then(|queue| adapter.namespace_object(&self.owner.namespace, queue));
             let is_new = |needed: &Value| self.prerequisites.iter().all(|(_, one)| one != needed);

@@ -41,12 +41,10 @@ impl QueueAdapter for Volcano {
     fn assign_queue(
         &self,
         pod: &mut Value,
-        queue: Option<&str>,
+        queue: &str,
         _queues: &Queues,
     ) -> Result<(), Unsupported> {
-        if let Some(queue) = queue {
-            pod["metadata"]["annotations"][QUEUE_NAME_ANNOTATION] = json!(queue);
-        }
+        pod["metadata"]["annotations"][QUEUE_NAME_ANNOTATION] = json!(queue);
         Ok(())
     }
 

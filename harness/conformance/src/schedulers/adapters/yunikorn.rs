@@ -62,20 +62,25 @@ impl QueueAdapter for YuniKorn {
     fn assign_queue(
         &self,
         pod: &mut Value,
-        queue: Option<&str>,
+        queue: &str,
         queues: &Queues,
     ) -> Result<(), Unsupported> {
-        let names = match queue {
-            None => vec![DEFAULT_QUEUE],
-            // YuniKorn rejects the pod, as it should.
-            Some(name) if queues.get(name).is_none() => vec![name],
-            Some(name) => queues.path(name)?,
-        };
-        let names: Vec<String> = names.into_iter().map(queue_name).collect();
-        let path = format!("root.{}", names.join("."));
-        pod["metadata"]["annotations"][QUEUE_ANNOTATION] = json!(path);
+        // YuniKorn rejects a pod of an unknown queue, as it should.
+        let names = if queues.get(queue).is_some() { queues.path(queue)? } else { vec![queue] };
+        set_queue(pod, &names);
         Ok(())
     }
+
+    fn assign_no_queue(&self, pod: &mut Value) {
+        set_queue(pod, &[DEFAULT_QUEUE]);
+    }
+}
+
+/// Puts a pod into the queue with these names from the root on.
+fn set_queue(pod: &mut Value, names: &[&str]) {
+    let names: Vec<String> = names.iter().map(|name| queue_name(name)).collect();
+    let path = format!("root.{}", names.join("."));
+    pod["metadata"]["annotations"][QUEUE_ANNOTATION] = json!(path);
 }
 
 /// A name without dots, which separate the names in a path.
