@@ -49,8 +49,8 @@ pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use show::Show;
 pub use top::Top;
 pub use trace::{
-    RecordedObjects, TraceCut, TraceGenerate, TraceImport, TraceInput, TraceMerge, TraceQueues,
-    TraceScale, TraceStats, TraceTime, TraceVerb,
+    RecordedObjects, RecordedSeries, TraceCut, TraceGenerate, TraceImport, TraceInput, TraceMerge,
+    TraceQueues, TraceScale, TraceStats, TraceTime, TraceVerb,
 };
 pub use ui::Ui;
 pub use whatif::WhatIf;

@@ -63,42 +63,9 @@ pub struct TraceImport {
     /// How they are read.
     #[command(flatten)]
     pub input: TraceInput,
-    /// URL of a Prometheus with the series of kube-state-metrics.
-    #[arg(long, value_name = "URL", help_heading = "Prometheus", conflicts_with = "files")]
-    pub prometheus: Option<String>,
-    /// How far back the trace goes.
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        default_value = "7d",
-        help_heading = "Prometheus"
-    )]
-    pub since: Duration,
-    /// End of the trace, such as 2026-11-28T00:00:00Z or 2026-11-28 [default: now].
-    #[arg(long, value_name = "TIME", value_parser = parse_date, help_heading = "Prometheus")]
-    pub until: Option<Timestamp>,
-    /// Distance of the points that are asked for; a query asks for 24 of them.
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        default_value = "1h",
-        help_heading = "Prometheus"
-    )]
-    pub step: Duration,
-    /// Label matchers of all series, such as `cluster="a"`.
-    #[arg(long, value_name = "MATCHERS", default_value = "", help_heading = "Prometheus")]
-    pub matchers: String,
-    /// File with a bearer token for Prometheus.
-    #[arg(long, value_name = "FILE", help_heading = "Prometheus")]
-    pub token_file: Option<PathBuf>,
-    /// Accept any certificate of Prometheus.
-    #[arg(long, help_heading = "Prometheus")]
-    pub insecure: bool,
-    /// File for the queues with their quotas, which KAI's metrics tell.
-    #[arg(long, value_name = "FILE", help_heading = "Prometheus")]
-    pub queues_output: Option<PathBuf>,
+    /// A Prometheus, of whose series a trace is made.
+    #[command(flatten)]
+    pub series: RecordedSeries,
     /// Objects of a cluster.
     #[command(flatten)]
     pub objects: RecordedObjects,
@@ -108,6 +75,36 @@ pub struct TraceImport {
     /// Where it is written.
     #[command(flatten)]
     pub output: TraceOutput,
+}
+
+/// A Prometheus, of whose series a trace is made.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
+pub struct RecordedSeries {
+    /// URL of a Prometheus with the series of kube-state-metrics.
+    #[arg(long, value_name = "URL", conflicts_with = "files")]
+    pub prometheus: Option<String>,
+    /// How far back the trace goes.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "7d")]
+    pub since: Duration,
+    /// End of the trace, such as 2026-11-28T00:00:00Z or 2026-11-28 [default: now].
+    #[arg(long, value_name = "TIME", value_parser = parse_date)]
+    pub until: Option<Timestamp>,
+    /// Distance of the points that are asked for; a query asks for 24 of them.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1h")]
+    pub step: Duration,
+    /// Label matchers of all series, such as `cluster="a"`.
+    #[arg(long, value_name = "MATCHERS", default_value = "")]
+    pub matchers: String,
+    /// File with a bearer token for Prometheus.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Accept any certificate of Prometheus.
+    #[arg(long)]
+    pub insecure: bool,
+    /// File for the queues with their quotas, which KAI's metrics tell.
+    #[arg(long, value_name = "FILE")]
+    pub queues_output: Option<PathBuf>,
 }
 
 /// Objects of a cluster, of whose pods a trace is made.

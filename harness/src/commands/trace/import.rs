@@ -10,7 +10,7 @@ use schedlab_traces::objects::RecordedPods;
 use schedlab_traces::pods::{PodRecord, PodSelection, jobs_from_pods};
 
 use super::{CommandOutput, UsageError, print_notes, read, write, write_queue_file};
-use crate::cli::{RecordedObjects, TraceImport};
+use crate::cli::{RecordedObjects, RecordedSeries, TraceImport};
 use crate::commands::case_input::load_files;
 use crate::exit::ExitStatus;
 
@@ -20,8 +20,8 @@ const MAX_SIZE_MIB: u64 = 4096;
 const PROGRESS_PERIOD: u64 = 50;
 
 pub(super) fn run(args: &TraceImport, output: &mut CommandOutput) -> anyhow::Result<ExitStatus> {
-    if let Some(url) = &args.prometheus {
-        let pods = prometheus_pods(args, url, output)?;
+    if let Some(url) = &args.series.prometheus {
+        let pods = prometheus_pods(&args.series, url, output)?;
         return write_pods(pods, args, output);
     }
     if !args.objects.kubectl.is_empty() || !args.objects.case.is_empty() {
@@ -62,7 +62,7 @@ fn write_pods(
 }
 
 fn prometheus_pods(
-    args: &TraceImport,
+    args: &RecordedSeries,
     url: &str,
     output: &mut CommandOutput,
 ) -> anyhow::Result<Vec<PodRecord>> {
