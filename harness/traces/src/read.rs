@@ -9,7 +9,7 @@ use crate::{
     json_lines, lines,
     lines::OpenedFile,
     options::ReadOptions,
-    readers::{acme, columns, helios, openb, pai, philly},
+    readers::{acme, columns, helios, openb, pai, philly, read_dated_rows},
     recorded::{Recorder, TimeBase, rebase},
 };
 
@@ -34,9 +34,9 @@ pub fn read_jobs(path: &Path, options: &ReadOptions) -> Result<JobTrace, TraceEr
         }
         TraceFormat::Columns => columns::read(lines, &mut recorder)?,
         TraceFormat::Openb => openb::read(lines, &mut recorder)?,
-        TraceFormat::Acme => acme::read(lines, &mut recorder)?,
+        TraceFormat::Acme => read_dated_rows(format, lines, &mut recorder, acme::record)?,
         TraceFormat::Philly => philly::read(lines, &mut recorder)?,
-        TraceFormat::Helios => helios::read(lines, &mut recorder)?,
+        TraceFormat::Helios => read_dated_rows(format, lines, &mut recorder, helios::record)?,
         TraceFormat::Pai => pai::read(path, lines, &first, &mut recorder)?,
     }
     let (mut jobs, notes, base) = recorder.finish();

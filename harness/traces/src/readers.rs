@@ -17,16 +17,16 @@ use crate::{
     recorded::{Recorder, TimeBase},
 };
 
-/// Reads jobs, one a row, with times since 1970.
-fn read_dated_rows(
+/// Reads jobs, one a row, with times since 1970. `record` records the job of a row.
+pub(crate) fn read_dated_rows(
     format: TraceFormat,
     lines: Lines,
     recorder: &mut Recorder<'_>,
-    parse: impl Fn(&mut Recorder<'_>, CsvRow<'_>) -> Result<(), TraceError>,
+    record: impl Fn(&mut Recorder<'_>, CsvRow<'_>) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
     let columns = format.columns().expect("the format has columns");
     recorder.set_base(TimeBase::Unix);
-    recorder.rows(CsvSource::open(lines, columns)?, parse)
+    recorder.rows(CsvSource::open(lines, columns)?, record)
 }
 
 /// What the times of a job say, in seconds since 1970.

@@ -1,13 +1,11 @@
 //! Acme: `trace_seren.csv` and `trace_kalos.csv`. Kalos has the memory of a pod, and the time of a
 //! failure or a stop beside the end.
 
-use super::{RecordedTimes, each_of, read_dated_rows};
+use super::{RecordedTimes, each_of};
 use crate::{
     csv_source::CsvRow,
     error::TraceError,
-    format::TraceFormat,
     limits::{CPU_MILLI_RANGE, GPUS_OF_JOB_RANGE, MEMORY_MIB_RANGE, PODS_RANGE},
-    lines::Lines,
     numbers::to_count,
     recorded::{RecordedJob, Recorder},
 };
@@ -15,12 +13,8 @@ use crate::{
 /// MiB of a GB.
 pub(super) const MIB_PER_GB: f64 = 1e9 / 1_048_576.0;
 
-/// Reads jobs, one a row; a job's pods are its nodes.
-pub(crate) fn read(lines: Lines, recorder: &mut Recorder<'_>) -> Result<(), TraceError> {
-    read_dated_rows(TraceFormat::Acme, lines, recorder, parse_job)
-}
-
-fn parse_job(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {
+/// Records the job of a row; a job's pods are its nodes.
+pub(crate) fn record(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {
     let pods = row.loose_count("node_num", PODS_RANGE.or_zero())?.max(1);
     let gpus = row.loose_count("gpu_num", GPUS_OF_JOB_RANGE)?;
     let cpus = row.loose_count("cpu_num", CPU_MILLI_RANGE)?;

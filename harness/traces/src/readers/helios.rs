@@ -1,21 +1,15 @@
 //! Helios: `cluster_log.csv` of a cluster.
 
-use super::{RecordedTimes, each_of, read_dated_rows};
+use super::{RecordedTimes, each_of};
 use crate::{
     csv_source::CsvRow,
     error::TraceError,
-    format::TraceFormat,
     limits::{CPU_MILLI_RANGE, GPUS_OF_JOB_RANGE, PODS_RANGE},
-    lines::Lines,
     recorded::{RecordedJob, Recorder},
 };
 
-/// Reads jobs, one a row; a job's pods are its nodes.
-pub(crate) fn read(lines: Lines, recorder: &mut Recorder<'_>) -> Result<(), TraceError> {
-    read_dated_rows(TraceFormat::Helios, lines, recorder, parse_job)
-}
-
-fn parse_job(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {
+/// Records the job of a row; a job's pods are its nodes.
+pub(crate) fn record(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {
     let pods = row.loose_count("node_num", PODS_RANGE.or_zero())?.max(1);
     let gpus = row.loose_count("gpu_num", GPUS_OF_JOB_RANGE)?;
     let cpus = row.loose_count("cpu_num", CPU_MILLI_RANGE)?;
