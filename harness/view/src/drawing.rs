@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use crate::state::{
     ClusterState, GpuUser, MilliGpus, NodeState, PartState, PendingWorkload, QueueState,
@@ -175,14 +175,22 @@ pub fn queue_table(queues: &[QueueState], names: Names) -> Markup {
     if queues.is_empty() {
         return html! { p { "There are no queues." } };
     }
+    let columns = ["Queue", "Quota", "Fair share", "In use", "Over quota", "Pending", "Limit"];
+    let rows = queues.iter().enumerate().map(|(position, queue)| queue_row(position, queue, names));
+    table("Queues", columns, rows)
+}
+
+/// A table that scrolls if it is wider than the page. Each row is a `tr`.
+pub(crate) fn table(
+    label: &str,
+    columns: impl IntoIterator<Item = impl Render>,
+    rows: impl IntoIterator<Item = Markup>,
+) -> Markup {
     html! {
-        div .scroll tabindex="0" role="group" aria-label="Queues" {
+        div .scroll tabindex="0" role="group" aria-label=(label) {
             table {
-                thead { tr {
-                    th scope="col" { "Queue" } th scope="col" { "Quota" } th scope="col" { "Fair share" }
-                    th scope="col" { "In use" } th scope="col" { "Over quota" } th scope="col" { "Pending" } th scope="col" { "Limit" }
-                } }
-                tbody { @for (position, queue) in queues.iter().enumerate() { (queue_row(position, queue, names)) } }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { @for row in rows { (row) } }
             }
         }
     }
@@ -212,28 +220,28 @@ pub fn pending_table(pending: &[PendingWorkload], names: Names) -> Markup {
     if pending.is_empty() {
         return html! { p { "No pods are pending." } };
     }
+    let columns = ["Workload", "Queue", "Pods", "GPUs", "Reason"];
+    let rows = pending.iter().take(PENDING_MAX).map(|workload| pending_row(workload, names));
     html! {
-        div .scroll tabindex="0" role="group" aria-label="Pending" {
-            table {
-                thead { tr {
-                    th scope="col" { "Workload" } th scope="col" { "Queue" } th scope="col" { "Pods" }
-                    th scope="col" { "GPUs" } th scope="col" { "Reason" }
-                } }
-                tbody { @for workload in pending.iter().take(PENDING_MAX) { tr {
-                    th scope="row" {
-                        (names.draw(
-                            &format!("{}/{}", workload.namespace, workload.title),
-                            &format!("workload/{}/{}", workload.namespace, workload.name),
-                        ))
-                    }
-                    td { (workload.queue) }
-                    td { (workload.pods) @if workload.running > 0 { " (" (workload.running) " run)" } }
-                    td { (gpus_text(workload.gpus)) }
-                    td .reason { (workload.reason) }
-                } } }
-            }
-        }
+        (table("Pending", columns, rows))
         @if pending.len() > PENDING_MAX { p { (pending.len() - PENDING_MAX) " more workloads are pending." } }
+    }
+}
+
+fn pending_row(workload: &PendingWorkload, names: Names) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                (names.draw(
+                    &format!("{}/{}", workload.namespace, workload.title),
+                    &format!("workload/{}/{}", workload.namespace, workload.name),
+                ))
+            }
+            td { (workload.queue) }
+            td { (workload.pods) @if workload.running > 0 { " (" (workload.running) " run)" } }
+            td { (gpus_text(workload.gpus)) }
+            td .reason { (workload.reason) }
+        }
     }
 }
 

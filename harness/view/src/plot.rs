@@ -390,31 +390,25 @@ fn table(plot: &Plot, end: f64) -> Markup {
     let times = times_of(plot, end);
     let rows = times.len().min(TABLE_ROWS_MAX);
     let shown = (0..rows).map(|row| times[row * (times.len() - 1) / (rows - 1).max(1)]);
+    let named = plot.series.iter().map(|series| format!("{} ({})", series.name, plot.unit));
+    let columns = std::iter::once("Time".to_owned()).chain(named);
+    let mean = row("mean", plot.series.iter().map(|series| value_text(series.mean_until(end))));
+    let at = |time: f64| {
+        let values = plot.series.iter().map(|series| series.value_at(time));
+        row(&time_text(time), values.map(|value| value.map(value_text).unwrap_or_default()))
+    };
+    let rows = std::iter::once(mean).chain(shown.map(at));
     html! {
         details {
             summary { "Values as a table" }
-            div .scroll tabindex="0" role="group" aria-label=(format!("Values of {}", plot.title)) {
-                table {
-                    thead { tr {
-                        th scope="col" { "Time" }
-                        @for series in &plot.series { th scope="col" { (series.name) " (" (plot.unit) ")" } }
-                    } }
-                    tbody {
-                        tr {
-                            th scope="row" { "mean" }
-                            @for series in &plot.series { td { (value_text(series.mean_until(end))) } }
-                        }
-                        @for time in shown { tr {
-                            th scope="row" { (time_text(time)) }
-                            @for series in &plot.series {
-                                td { (series.value_at(time).map(value_text).unwrap_or_default()) }
-                            }
-                        } }
-                    }
-                }
-            }
+            (drawing::table(&format!("Values of {}", plot.title), columns, rows))
         }
     }
+}
+
+/// A row of a table: what it is, and its values.
+fn row(title: &str, values: impl Iterator<Item = String>) -> Markup {
+    html! { tr { th scope="row" { (title) } @for value in values { td { (value) } } } }
 }
 
 /// A number with as many decimals as its size needs.
