@@ -177,15 +177,7 @@ pub(crate) struct SmallCase {
 pub(crate) const SMALL_CASES: [SmallCase; 6] = [
     SmallCase {
         name: "failed-member-replaced",
-        build: |objects| {
-            objects.node("node-1", 3, "small");
-            objects.queue("team", None, 3, -1);
-            objects.pods("train", "team", &["node-1", "node-1", ""], 30_000);
-            let mut pods = objects.0.get_mut("pods").into_iter().flatten();
-            let first = pods.find(|pod| pod["metadata"]["name"] == "train-0");
-            let first = first.and_then(Arc::get_mut).expect("the pod was added above");
-            first["status"]["phase"] = json!("Succeeded");
-        },
+        build: gang_with_a_succeeded_member,
         claims: &["gang train placed", "pod train-2 placed"],
         configuration: "",
     },
@@ -197,23 +189,7 @@ pub(crate) const SMALL_CASES: [SmallCase; 6] = [
     },
     SmallCase {
         name: "guarantee-behind-large-borrowers",
-        build: |objects| {
-            objects.node("node-1", 6, "small");
-            for (name, parent, quota) in [
-                ("a", None, 1),
-                ("b", None, 1),
-                ("c", None, 4),
-                ("hero", Some("c"), 4),
-                ("noisy", Some("c"), 0),
-            ] {
-                objects.queue(name, parent, quota, -1);
-            }
-            for (name, queue) in [("wa", "a"), ("wb", "b"), ("wn", "noisy")] {
-                objects.group(name, queue, 1, 30_000);
-                objects.pod(name, name, 2, "node-1", "small");
-            }
-            objects.pods("owned", "hero", &["", "", "", ""], 30_001);
-        },
+        build: owner_behind_large_borrowers,
         claims: &["gang wn evicted", "gang owned placed"],
         configuration: "",
     },
@@ -225,32 +201,64 @@ pub(crate) const SMALL_CASES: [SmallCase; 6] = [
     },
     SmallCase {
         name: "smaller-gang-keeps-running",
-        build: |objects| {
-            objects.node("node-1", 8, "small");
-            objects.queue("team", None, 8, -1);
-            objects.group("train", "team", 6, 30_000);
-            for member in 0..3 {
-                objects.pod(&format!("train-{member}"), "train", 1, "node-1", "small");
-            }
-        },
+        build: gang_below_its_minimum,
         claims: &["gang train evicted"],
         configuration: "stalenessGracePeriod: 0s",
     },
     SmallCase {
         name: "unbindable-pod-holds-gpu",
-        build: |objects| {
-            objects.node("node-1", 1, "small");
-            objects.queue("team", None, 4, -1);
-            objects.group("doomed", "team", 1, 30_000);
-            let doomed = objects.pod("doomed", "doomed", 0, "node-1", "small");
-            doomed["metadata"]["annotations"]["gpu-fraction"] = json!("0.5");
-            doomed["metadata"]["labels"]["runai-gpu-group"] = json!("shared-1");
-            objects.pods("fine", "team", &[""], 30_001);
-        },
+        build: pod_that_cannot_be_bound,
         claims: &["gang fine pending", "gang doomed placed"],
         configuration: "",
     },
 ];
+
+fn gang_with_a_succeeded_member(objects: &mut Objects) {
+    objects.node("node-1", 3, "small");
+    objects.queue("team", None, 3, -1);
+    objects.pods("train", "team", &["node-1", "node-1", ""], 30_000);
+    let mut pods = objects.0.get_mut("pods").into_iter().flatten();
+    let first = pods.find(|pod| pod["metadata"]["name"] == "train-0");
+    let first = first.and_then(Arc::get_mut).expect("the pod was added above");
+    first["status"]["phase"] = json!("Succeeded");
+}
+
+fn owner_behind_large_borrowers(objects: &mut Objects) {
+    objects.node("node-1", 6, "small");
+    for (name, parent, quota) in [
+        ("a", None, 1),
+        ("b", None, 1),
+        ("c", None, 4),
+        ("hero", Some("c"), 4),
+        ("noisy", Some("c"), 0),
+    ] {
+        objects.queue(name, parent, quota, -1);
+    }
+    for (name, queue) in [("wa", "a"), ("wb", "b"), ("wn", "noisy")] {
+        objects.group(name, queue, 1, 30_000);
+        objects.pod(name, name, 2, "node-1", "small");
+    }
+    objects.pods("owned", "hero", &["", "", "", ""], 30_001);
+}
+
+fn gang_below_its_minimum(objects: &mut Objects) {
+    objects.node("node-1", 8, "small");
+    objects.queue("team", None, 8, -1);
+    objects.group("train", "team", 6, 30_000);
+    for member in 0..3 {
+        objects.pod(&format!("train-{member}"), "train", 1, "node-1", "small");
+    }
+}
+
+fn pod_that_cannot_be_bound(objects: &mut Objects) {
+    objects.node("node-1", 1, "small");
+    objects.queue("team", None, 4, -1);
+    objects.group("doomed", "team", 1, 30_000);
+    let doomed = objects.pod("doomed", "doomed", 0, "node-1", "small");
+    doomed["metadata"]["annotations"]["gpu-fraction"] = json!("0.5");
+    doomed["metadata"]["labels"]["runai-gpu-group"] = json!("shared-1");
+    objects.pods("fine", "team", &[""], 30_001);
+}
 
 fn two_claims_of_one_device(objects: &mut Objects) {
     objects.node("node-1", 0, "small");
