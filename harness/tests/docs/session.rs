@@ -32,11 +32,12 @@ pub(crate) fn programs() -> OsString {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--package", "schedlab", "--package", "schedlab-scheduler"]);
     build.args(["--bins", "--profile", profile, "--target-dir"]).arg(folder.parent().unwrap());
-    // Cargo rebuilds what was built with other values of its variables.
-    let own = ["CARGO_HOME", "CARGO_INCREMENTAL", "CARGO_NET_OFFLINE"];
+    // Cargo describes the package of a test in variables. It would rebuild what reads them.
+    let of_package =
+        ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PRIMARY_"];
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if name == "LD_LIBRARY_PATH" || name.starts_with("CARGO_") && !own.contains(&&*name) {
+        if name == "LD_LIBRARY_PATH" || of_package.iter().any(|prefix| name.starts_with(prefix)) {
             build.env_remove(&*name);
         }
     }
