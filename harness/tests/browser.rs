@@ -132,7 +132,7 @@ fn the_report_shows_a_failure_before_and_after_and_moves_through_time() {
     let shown = "document.querySelectorAll('#list li:not([hidden])').length";
     browser.evaluate(&set("status", "failed"));
     assert_eq!(browser.evaluate(shown), json!(1));
-    browser.evaluate("document.querySelector('#list li:not([hidden]) button').click()");
+    browser.click("#list li:not([hidden]) button");
     browser.wait_until("document.querySelectorAll('.pair figure').length === 2");
     let text = browser.evaluate("document.getElementById('case').textContent");
     let text = text.as_str().unwrap();
@@ -150,7 +150,7 @@ fn the_report_shows_a_failure_before_and_after_and_moves_through_time() {
     browser.wait_until("shown.player.count === shown.player.timeline.frames.length - 2");
     browser.evaluate(&set("status", ""));
     browser.evaluate(&set("text", "evicted"));
-    browser.evaluate("document.querySelector('#list li:not([hidden]) button').click()");
+    browser.click("#list li:not([hidden]) button");
     browser.wait_until("document.querySelector('.events .eviction') !== null");
     browser.evaluate("shown.player.show(0); [...document.querySelectorAll('.time button')].find((button) => button.textContent === 'Eviction ▶').click()");
     let kind = browser.evaluate("shown.player.timeline.frames[shown.player.count - 1].e[0][0]");
@@ -202,23 +202,22 @@ fn the_page_submits_work_steps_to_an_eviction_and_says_why() {
                form.elements.pods.value = '{pods}'; form.elements.gang.checked = false; form.requestSubmit(); }}"
         )
     };
-    let advance = |by: &str| format!("document.querySelector('[data-advance=\"{by}\"]').click()");
     let message =
         |text: &str| format!("document.getElementById('message').textContent.includes('{text}')");
     browser.evaluate(&submit("borrower", "team-a", 24));
     browser.wait_until(&message("job borrower was submitted"));
-    browser.evaluate(&advance("60"));
+    browser.click("[data-advance=\"60\"]");
     browser.wait_until("document.querySelectorAll('.node .gpu[data-details]').length === 24");
     browser.evaluate(&submit("owner", "team-b", 16));
     browser.wait_until(&message("job owner was submitted"));
-    browser.evaluate(&advance("eviction"));
+    browser.click("[data-advance=\"eviction\"]");
     browser.wait_until("document.querySelector('#events .eviction') !== null");
     browser.evaluate("document.querySelector('.node .name').focus()");
     browser.press("ArrowRight");
     assert_eq!(browser.evaluate("document.activeElement.matches('.gpu')"), json!(true));
     browser.evaluate("document.activeElement.click()");
     browser.wait_until("document.querySelector('#details pre') !== null");
-    browser.evaluate("document.querySelector('#events li:last-child [data-revision]').click()");
+    browser.click("#events li:last-child [data-revision]");
     browser.wait_until("document.querySelector('.clock mark') !== null");
     assert_quiet_and_local(&browser);
     assert_accessible(&mut browser, "page");
@@ -233,29 +232,28 @@ fn a_lesson_is_finished_in_the_page() {
         Served::start_and_read(&["lab", "start", "c-reclaim", "--ui", "--folder", &path], "page: ");
     let mut browser = Chromium::start(&program);
     browser.open(&served.url);
-    let click = |what: &str| format!("document.querySelector('{what}').click()");
     let result = |text: &str| {
         format!("document.getElementById('lesson-result').textContent.includes({})", json!(text))
     };
     browser.wait_until(
         "document.querySelectorAll('#quiz form')[2]?.textContent.includes('Solve task')",
     );
-    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.click("[data-lesson=\"verify\"]");
     browser.wait_until(&result("Apply research.yaml"));
-    browser.evaluate(&click("[data-lesson=\"hint\"]"));
+    browser.click("[data-lesson=\"hint\"]");
     browser.wait_until(&result("Hint 1 of 3"));
     browser.wait_until("document.getElementById('play').getAttribute('aria-pressed') === 'true'");
-    browser.evaluate("document.getElementById('play').click()");
+    browser.click("#play");
     browser.wait_until("document.querySelector('.clock').dataset.speed === '0'");
-    browser.evaluate(&click("[data-command]"));
+    browser.click("[data-command]");
     browser.wait_until(&result("research created"));
-    browser.evaluate(&click("[data-advance=\"eviction\"]"));
+    browser.click("[data-advance=\"eviction\"]");
     browser.wait_until("document.querySelector('#events .eviction .name') !== null");
-    browser.evaluate("document.querySelector('#events .eviction .name').click()");
+    browser.click("#events .eviction .name");
     browser.wait_until(
         "document.querySelector('#details .eviction')?.textContent.includes('research')",
     );
-    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.click("[data-lesson=\"verify\"]");
     browser.wait_until(&result("Now it needs less"));
     let run = |line: &str| {
         format!(
@@ -265,7 +263,7 @@ fn a_lesson_is_finished_in_the_page() {
     };
     browser.evaluate(&run("kubectl scale deployment research --replicas=4"));
     browser.wait_until(&result("scaled"));
-    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.click("[data-lesson=\"verify\"]");
     browser.wait_until(&result("All tasks are solved."));
     browser.wait_until("!document.querySelectorAll('#quiz form')[2].elements.answer.disabled");
     browser.evaluate(
@@ -276,11 +274,11 @@ fn a_lesson_is_finished_in_the_page() {
     assert_accessible(&mut browser, "lesson");
     browser.evaluate(&run("kubectl delete queue team-prod"));
     browser.wait_until(&result("deleted"));
-    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.click("[data-lesson=\"verify\"]");
     browser.wait_until(&result("These objects of the lesson were deleted: Queue team-prod"));
-    browser.evaluate(&click("[data-lesson=\"missing\"]"));
+    browser.click("[data-lesson=\"missing\"]");
     browser.wait_until(&result("created again: Queue team-prod"));
-    browser.evaluate(&click("[data-lesson=\"reset\"]"));
+    browser.click("[data-lesson=\"reset\"]");
     // The page loads again, because its cluster is a new one.
     browser.wait_for_load();
     browser.wait_until("document.querySelector('.clock').textContent.includes('32 of 32')");
@@ -297,7 +295,7 @@ fn a_large_fleet_is_folded_and_its_nodes_are_found() {
     browser.open(&served.url);
     assert_eq!(browser.evaluate("document.querySelectorAll('[data-block]').length"), json!(25));
     assert_eq!(browser.evaluate("document.querySelectorAll('.node').length"), json!(40));
-    browser.evaluate("document.querySelector('[data-block=\"24\"]').click()");
+    browser.click("[data-block=\"24\"]");
     browser.wait_until("document.querySelector('.node .name').textContent === 'n-963'");
     browser.evaluate("{ const find = document.getElementById('find'); find.value = 'n-77'; find.dispatchEvent(new Event('input', {bubbles: true})); }");
     browser.wait_until("document.querySelectorAll('.node').length === 11");

@@ -158,6 +158,14 @@ impl Chromium {
         assert_eq!(self.evaluate(&wait), json!(true));
     }
 
+    /// Clicks the first element of a CSS selector. It must not be disabled.
+    pub(crate) fn click(&mut self, selector: &str) {
+        self.evaluate(&format!(
+            "{{ const found = document.querySelector('{selector}'); \
+             if (found.disabled) throw new Error('it is disabled'); found.click(); }}"
+        ));
+    }
+
     /// Presses a key such as `ArrowRight`.
     pub(crate) fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {

@@ -14,7 +14,6 @@ const askLesson = async (path, fields) => {
   if (response.ok) result.innerHTML = text;
   else result.textContent = text;
   result.removeAttribute("aria-busy");
-  await refresh();
 };
 
 const showQuiz = async () => {
@@ -30,11 +29,13 @@ element("lesson").addEventListener("click", async (event) => {
     area.focus();
   } else if (target.dataset.command) {
     await askLesson("command", { line: target.dataset.command });
+    await refresh();
   } else {
     shownRevision = null;
     target.disabled = true;
     await askLesson(target.dataset.lesson, {});
     target.disabled = false;
+    await refresh();
     await showQuiz();
   }
 });
@@ -42,8 +43,10 @@ element("lesson").addEventListener("click", async (event) => {
 element("lesson").addEventListener("submit", async (event) => {
   event.preventDefault();
   await askLesson(event.target.dataset.lessonForm, new FormData(event.target));
-  if (event.target.dataset.lessonForm === "answer") await showQuiz();
-  else event.target.reset();
+  const isAnswer = event.target.dataset.lessonForm === "answer";
+  if (!isAnswer) event.target.reset();
+  await refresh();
+  if (isAnswer) await showQuiz();
 });
 
 showQuiz();
