@@ -13,16 +13,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::conform::{self, Area, Level, PlannedBehaviour, Profile, plan_scenarios};
 use schedlab_conformance::features::{Case, FeaturePath, VIRTUAL_TIME_TAG, load_suite};
 use schedlab_conformance::report::{CaseOutcome, CaseReport};
-use schedlab_conformance::runner::{self, FlakyOutcome, RunSettings};
+use schedlab_conformance::runner::{self, RunSettings};
 use schedlab_conformance::schedulers::Target;
-use schedlab_conformance::snapshots::SnapshotUpdate;
 use schedlab_conformance::steps::catalogue;
-use schedlab_emulator::feature_gates::FeatureGates;
 
 use serde_json::Value;
 
@@ -48,26 +45,8 @@ fn run(cases: &[&Case], scheduler: &SchedulerSource) -> Vec<CaseReport> {
 fn run_on(cases: &[&Case], target: Target) -> Vec<CaseReport> {
     let settings = RunSettings {
         jobs: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-        seed: 1,
         timeout: Duration::from_hours(24),
-        retries: 0,
-        flaky_result: FlakyOutcome::Pass,
-        repeat: NonZeroUsize::MIN,
-        crashes: None,
-        shuffle: false,
-        max_fail: None,
-        quarantine: std::sync::Arc::default(),
-        update: SnapshotUpdate::No,
-        interrupted: Interrupt::default(),
-        real_cluster: None,
-        feature_gates: FeatureGates::default(),
-        time_scale: None,
-        min_wait: Duration::from_mins(2),
-        target,
-        force: false,
-        reproduce_options: String::new(),
-        baseline: None,
-        recorder: None,
+        ..RunSettings::for_one_run(target)
     };
     runner::run(cases, &settings, &mut |_| {})
 }

@@ -98,6 +98,33 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
+    /// Settings that run each case once on the emulator, one after the other.
+    pub fn for_one_run(target: Target) -> Self {
+        Self {
+            jobs: NonZeroUsize::MIN,
+            seed: REVIEWED_SNAPSHOT_SEED,
+            timeout: Duration::from_hours(1),
+            retries: 0,
+            repeat: NonZeroUsize::MIN,
+            crashes: None,
+            shuffle: false,
+            flaky_result: FlakyOutcome::Pass,
+            max_fail: None,
+            quarantine: Arc::default(),
+            update: SnapshotUpdate::No,
+            interrupted: Interrupt::default(),
+            real_cluster: None,
+            feature_gates: FeatureGates::default(),
+            time_scale: None,
+            min_wait: Duration::from_mins(2),
+            target,
+            force: false,
+            reproduce_options: String::new(),
+            baseline: None,
+            recorder: None,
+        }
+    }
+
     /// The report on a case that cannot run with these settings; `None` if it can.
     fn skipped_report(&self, case: &Case, steps: &Collection<World>) -> Option<CaseReport> {
         if self.force {
@@ -498,29 +525,7 @@ pub(crate) mod tests {
     use crate::features::load_text;
 
     pub(in crate::runner) fn settings() -> RunSettings {
-        RunSettings {
-            jobs: NonZeroUsize::MIN,
-            seed: REVIEWED_SNAPSHOT_SEED,
-            timeout: Duration::from_hours(1),
-            retries: 0,
-            repeat: NonZeroUsize::MIN,
-            crashes: None,
-            shuffle: false,
-            flaky_result: FlakyOutcome::Pass,
-            max_fail: None,
-            quarantine: Arc::default(),
-            update: SnapshotUpdate::No,
-            interrupted: Interrupt::default(),
-            real_cluster: None,
-            feature_gates: FeatureGates::default(),
-            time_scale: None,
-            min_wait: Duration::from_mins(2),
-            target: Target::ours(),
-            force: false,
-            reproduce_options: String::new(),
-            baseline: None,
-            recorder: None,
-        }
+        RunSettings::for_one_run(Target::ours())
     }
 
     pub(crate) fn regex(text: &str) -> Regex {

@@ -13,6 +13,7 @@ use crate::{
     error::TraceError,
     format::TraceFormat,
     job::JobEnd,
+    limits::{CPU_MILLI_RANGE, GPUS_OF_JOB_RANGE, PODS_RANGE},
     lines::Lines,
     recorded::{Recorder, TimeBase},
 };
@@ -27,6 +28,38 @@ pub(crate) fn read_dated_rows(
     let columns = format.columns().expect("the format has columns");
     recorder.set_base(TimeBase::Unix);
     recorder.rows(CsvSource::open(lines, columns)?, record)
+}
+
+/// The nodes of a job, and the GPUs and CPU cores of all of them together.
+#[derive(Clone, Copy, Debug)]
+struct RecordedSize {
+    /// At least one.
+    nodes: u64,
+    gpus: u64,
+    cpus: u64,
+}
+
+impl RecordedSize {
+    fn of_row(row: &CsvRow<'_>) -> Result<Self, TraceError> {
+        Ok(Self {
+            nodes: row.loose_count("node_num", PODS_RANGE.or_zero())?.max(1),
+            gpus: row.loose_count("gpu_num", GPUS_OF_JOB_RANGE)?,
+            cpus: row.loose_count("cpu_num", CPU_MILLI_RANGE)?,
+        })
+    }
+
+    /// CPU of a node in thousandths of a core, rounded up.
+    fn cpu_milli_of_node(self) -> u64 {
+        (self.cpus * 1000).div_ceil(self.nodes)
+    }
+
+    /// GPUs of a node in thousandths: whole GPUs, rounded up and counted if they are no whole number.
+    fn gpu_milli_of_node(self, recorder: &mut Recorder<'_>) -> u64 {
+        if !self.gpus.is_multiple_of(self.nodes) {
+            recorder.count("rounded up: their GPUs are no multiple of their nodes");
+        }
+        self.gpus.div_ceil(self.nodes) * 1000
+    }
 }
 
 /// What the times of a job say, in seconds since 1970.
@@ -76,12 +109,4 @@ impl RecordedTimes {
         };
         Ok(Some(Lifetime { arrives_secs, end }))
     }
-}
-
-/// A share of `total` for each of `parts`, rounded up and counted if it is no whole number.
-fn each_of(total: u64, parts: u64, recorder: &mut Recorder<'_>) -> u64 {
-    if !total.is_multiple_of(parts) {
-        recorder.count("rounded up: their GPUs are no multiple of their nodes");
-    }
-    total.div_ceil(parts)
 }

@@ -2,45 +2,18 @@
 
 mod oracle;
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use schedlab_clusters::interrupt::Interrupt;
 use schedlab_conformance::features::{Case, load_text};
-use schedlab_conformance::runner::{self, CaseHistory, FlakyOutcome, HistoryRecorder, RunSettings};
+use schedlab_conformance::runner::{self, CaseHistory, HistoryRecorder, RunSettings};
 use schedlab_conformance::schedulers::Target;
-use schedlab_conformance::snapshots::SnapshotUpdate;
 use schedlab_conformance::steps::catalogue;
-use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_view::state::StateBuilder;
 use schedlab_view::timeline::Timeline;
 
 fn settings(recorder: HistoryRecorder) -> RunSettings {
-    RunSettings {
-        jobs: NonZeroUsize::MIN,
-        seed: 1,
-        timeout: Duration::from_hours(1),
-        retries: 0,
-        flaky_result: FlakyOutcome::Pass,
-        repeat: NonZeroUsize::MIN,
-        crashes: None,
-        shuffle: false,
-        max_fail: None,
-        quarantine: Arc::default(),
-        update: SnapshotUpdate::No,
-        interrupted: Interrupt::default(),
-        real_cluster: None,
-        feature_gates: FeatureGates::default(),
-        time_scale: None,
-        min_wait: Duration::from_mins(2),
-        target: Target::ours(),
-        force: false,
-        reproduce_options: String::new(),
-        baseline: None,
-        recorder: Some(recorder),
-    }
+    RunSettings { recorder: Some(recorder), ..RunSettings::for_one_run(Target::ours()) }
 }
 
 /// The histories of the scenarios of a feature of the suite.
