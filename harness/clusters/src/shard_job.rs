@@ -18,6 +18,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::api::{error_chain_text, to_anyhow_error};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::kubeconfig;
 
@@ -164,16 +165,21 @@ impl JobObjects {
         let manifest = job_manifest(&self.name, job, &maps)?;
         let create = PostParams::default();
         let created = self.jobs.create(&create, &manifest).await;
-        let created = created.with_context(|| format!("cannot create Job {}", self.name))?;
+        let created = created
+            .map_err(to_anyhow_error)
+            .with_context(|| format!("cannot create Job {}", self.name))?;
         let uid = created.metadata.uid.unwrap_or_default();
         for map in &maps {
             let object = map.object(&self.name, &uid)?;
             let created = self.config_maps.create(&create, &object).await;
-            created.with_context(|| format!("cannot create ConfigMap {}", map.name))?;
+            created
+                .map_err(to_anyhow_error)
+                .with_context(|| format!("cannot create ConfigMap {}", map.name))?;
         }
         let start = Patch::Merge(json!({"spec": {"suspend": false}}));
         let started = self.jobs.patch(&self.name, &PatchParams::default(), &start).await;
-        started.with_context(|| format!("cannot start Job {}", self.name)).map(drop)
+        let started = started.map_err(to_anyhow_error).map(drop);
+        started.with_context(|| format!("cannot start Job {}", self.name))
     }
 
     async fn wait_until_complete(
@@ -184,7 +190,9 @@ impl JobObjects {
         let mut last = String::new();
         loop {
             let job = self.jobs.get_status(&self.name).await;
-            let job = job.with_context(|| format!("cannot read Job {}", self.name))?;
+            let job = job
+                .map_err(to_anyhow_error)
+                .with_context(|| format!("cannot read Job {}", self.name))?;
             let pods = self.pods().await?;
             let progress = JobProgress::of_pods(&pods, shards);
             match job_verdict(&job) {
@@ -207,13 +215,15 @@ impl JobObjects {
     async fn failure(&self, why: &str, progress: &JobProgress) -> anyhow::Error {
         let Some(pod) = &progress.failed_pod else { return anyhow!("Job {}: {why}", self.name) };
         let params = LogParams { tail_lines: Some(10), ..log_params() };
-        let log = self.pods.logs(pod, &params).await.unwrap_or_else(|error| error.to_string());
+        let log =
+            self.pods.logs(pod, &params).await.unwrap_or_else(|error| error_chain_text(&error));
         anyhow!("Job {}: {why}; the last lines of pod {pod}:\n{}", self.name, log.trim_end())
     }
 
     async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
         let selector = format!("batch.kubernetes.io/job-name={}", self.name);
         let listed = self.pods.list(&ListParams::default().labels(&selector)).await;
+        let listed = listed.map_err(to_anyhow_error);
         Ok(listed.with_context(|| format!("cannot list the pods of Job {}", self.name))?.items)
     }
 
@@ -224,7 +234,7 @@ impl JobObjects {
             let pod = progress::succeeded_pod(&pods, index).with_context(|| {
                 format!("Job {}: shard {} has no pod that succeeded", self.name, index + 1)
             })?;
-            let log = self.pods.logs(pod, &log_params()).await;
+            let log = self.pods.logs(pod, &log_params()).await.map_err(to_anyhow_error);
             logs.push(log.with_context(|| format!("cannot read the log of pod {pod}"))?);
         }
         Ok(logs)
@@ -236,7 +246,7 @@ impl JobObjects {
         match self.jobs.delete(&self.name, &DeleteParams::background()).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(anyhow!(error).context(left())),
+            Err(error) => return Err(to_anyhow_error(error).context(left())),
         }
         let end = Instant::now() + CLEANUP_TIMEOUT;
         loop {
@@ -260,8 +270,9 @@ impl JobObjects {
 
     async fn config_map_names(&self) -> anyhow::Result<Vec<String>> {
         let selector = format!("{}={}", manifests::RUN_LABEL, self.name);
-        let listed = self.config_maps.list(&ListParams::default().labels(&selector)).await?;
-        Ok(listed.items.into_iter().filter_map(|map| map.metadata.name).collect())
+        let listed = self.config_maps.list(&ListParams::default().labels(&selector)).await;
+        let items = listed.map_err(to_anyhow_error)?.items;
+        Ok(items.into_iter().filter_map(|map| map.metadata.name).collect())
     }
 }
 

@@ -113,6 +113,20 @@ async fn an_interrupt_removes_all_objects() {
     assert_eq!(left_objects(&client).await, Vec::<String>::new());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_error_says_what_the_server_says_and_no_more() {
+    let emulator = emulator();
+    let (job, interrupt) = (shard_job(), Interrupt::default());
+    let client = emulator.client();
+    let ended = Box::pin(run_shard_job(&client, "Not_A_Name", &job, &interrupt, &mut |_| {})).await;
+    let error = format!("{:#}", ended.unwrap_err());
+    assert!(
+        error.starts_with("cannot create Job Not_A_Name: Job.batch \"Not_A_Name\" is invalid: "),
+        "{error}"
+    );
+    assert!(!error.contains("Status {") && error.ends_with(" (Invalid)"), "{error}");
+}
+
 #[test]
 fn files_are_mounted_at_their_paths_from_as_many_config_maps_as_they_need() {
     let job = shard_job();
