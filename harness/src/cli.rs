@@ -37,6 +37,7 @@ use schedlab_conformance::text::parse_duration;
 
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
+    SearchLimit,
 };
 pub use demo::Demo;
 pub use policies::Compare;

@@ -21,7 +21,7 @@ use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 pub use crate::records::required_config_maps;
 pub use captured::{CapturedCluster, array_names};
 pub(crate) use read::read_snapshot;
-pub use read::{LoadedSnapshot, Overrides};
+pub use read::{ClusterLoader, LoadedSnapshot, Overrides};
 
 use crate::{
     api::{ApiClient, ApiError, request_json},

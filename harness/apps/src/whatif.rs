@@ -81,16 +81,13 @@ const REST_WITHIN: Duration = Duration::from_mins(10);
 /// A change names a queue, node, model, workload or priority class that the case does not have, a
 /// submitted object is refused, or a setting of the case is invalid.
 pub fn what_if(case: &Case, changes: &Changes, options: &Options) -> Result<Answer, WhatIfError> {
-    let (loaded, start) = {
-        let loaded = case.cluster.load(&options.overrides).map_err(CaseError::from)?;
-        let start = captured_millis(case).unwrap_or(loaded.time_after_last_event_millis());
-        (loaded, start)
-    };
+    let mut loader = case.cluster.loader(&options.overrides).map_err(CaseError::from)?;
+    let start = captured_millis(case).unwrap_or_else(|| loader.time_after_last_event_millis());
     let submitted = if changes.submitted.is_empty() {
         Vec::new()
     } else {
         let now = Timestamp::from_millisecond(start).unwrap_or_default();
-        submitted::expand(case, &changes.submitted, loaded.config(), now)?
+        submitted::expand(case, &changes.submitted, loader.config(), now)?
     };
     let changed = apply::apply(case, changes, submitted)?;
     let run_times = if options.horizon.is_some() { RunTimes::Known } else { RunTimes::Ignored };
@@ -100,14 +97,16 @@ pub fn what_if(case: &Case, changes: &Changes, options: &Options) -> Result<Answ
         cycles_max: options.cycles_max.unwrap_or(u32::MAX),
         lifecycles: lifecycles(case, run_times),
     };
+    let without = loader.forecast_base();
+    loader.update(&case.cluster, &changed.case.cluster);
+    let with = loader.forecast_base();
     let (without, with) = std::thread::scope(|scope| {
-        let without = scope.spawn(|| forecast(loaded, &forecast_options(case)));
-        let with = changed.case.cluster.load(&options.overrides).map_err(CaseError::from);
-        let with = with.map(|loaded| forecast(loaded, &forecast_options(&changed.case)));
+        let without = scope.spawn(|| forecast(without, &forecast_options(case)));
+        let with = forecast(with, &forecast_options(&changed.case));
         (without.join(), with)
     });
     let without = without.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    Ok(Answer::compare(&changed, &without, &with?))
+    Ok(Answer::compare(&changed, &without, &with))
 }
 
 /// When the case was captured.

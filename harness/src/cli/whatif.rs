@@ -7,7 +7,7 @@ use clap::Args;
 use schedlab_apps::whatif::{NamedAmount, NewNodes, PriorityChange};
 use schedlab_conformance::text::parse_duration;
 
-use super::{CaseScheduler, Format};
+use super::{CaseScheduler, Format, SearchLimit};
 
 /// Arguments of `schedlab whatif`.
 #[derive(Debug, Args)]
@@ -52,6 +52,9 @@ pub struct WhatIf {
     /// Maximum number of scheduling cycles; 1 is the decision alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Forecast")]
     pub cycles: Option<u32>,
+    /// The limit of the simulated evictions.
+    #[command(flatten, next_help_heading = "Forecast")]
+    pub search: SearchLimit,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub output: Format,

@@ -9,7 +9,7 @@ use schedlab_casefiles::Case;
 use serde::Deserialize as _;
 
 use super::capture::capture_live;
-use super::case_input::{case_error, load_files, overrides};
+use super::case_input::{case_error, limited_overrides, load_files};
 use super::{CommandOutput, UsageError};
 use crate::cli::{Format, WhatIf};
 use crate::exit::ExitStatus;
@@ -26,7 +26,7 @@ pub(super) fn run_whatif_command(args: &WhatIf) -> anyhow::Result<ExitStatus> {
     let options = Options {
         horizon: args.horizon,
         cycles_max: args.cycles,
-        overrides: overrides(&args.scheduler)?,
+        overrides: limited_overrides(&args.scheduler, args.search.simulations)?,
     };
     let case = if args.files.is_empty() {
         capture_live(args.kubeconfig.as_deref(), &args.scheduler)?

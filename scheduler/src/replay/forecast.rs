@@ -8,9 +8,11 @@ use std::{
 };
 
 use schedlab_scheduler_core::{
-    Decision, Plan, Profile, QueueUsage, Snapshot,
-    model::{NodeId, PodId, PodStatus, QueueId, Time},
-    schedule,
+    CycleObserver, Decision, Plan, Profile, QueueUsage, SearchMemory, Snapshot,
+    framework::{KeptSession, Session},
+    model::{NodeId, PodGroupId, PodId, PodStatus, QueueId, SnapshotChanges, Time},
+    profile::Action,
+    schedule_kept,
 };
 
 use super::{
@@ -20,7 +22,7 @@ use crate::{
     config::Config,
     podgrouper,
     snapshot_builder::{BuiltSnapshot, SnapshotBuilder},
-    snapshot_file::LoadedSnapshot,
+    snapshot_file::ClusterLoader,
 };
 
 /// How a pod ends, and what follows.
@@ -147,31 +149,41 @@ pub struct Forecast {
     /// Whether the cluster is at rest at the end: without an event, no later cycle decides
     /// anything else.
     pub is_at_rest: bool,
+    /// The limit of simulated evictions, if an action reached it. Later cycles then evict nothing,
+    /// and some of the pending pod groups may evict others.
+    pub search_stopped_at: Option<usize>,
     /// Notes on settings without effect and on unusable objects.
     pub notes: Vec<String>,
 }
 
-impl LoadedSnapshot {
-    /// The time of the captured cluster, in milliseconds since 1970: one second after the latest
-    /// time in it.
-    pub fn time_after_last_event_millis(&self) -> i64 {
-        self.cache.time_after_last_event().0
-    }
+/// The state of a cluster that a forecast starts from.
+#[derive(Debug)]
+pub struct ForecastBase {
+    config: Config,
+    built: BuiltSnapshot,
+    notes: Vec<String>,
+}
 
-    /// The settings of the scheduler.
-    pub const fn config(&self) -> &Config {
-        &self.config
+impl ClusterLoader {
+    /// The present state, from which a forecast starts.
+    pub fn forecast_base(&mut self) -> ForecastBase {
+        let mut builder = SnapshotBuilder::from_config(&self.config);
+        let cache = self.cache();
+        podgrouper::record_faults(cache);
+        // An earlier base took the changes of the cache.
+        cache.changes.everything = true;
+        builder.refresh(cache);
+        let mut built = builder.built;
+        built.snapshot.now = cache.time_after_last_event();
+        ForecastBase { config: self.config.clone(), built, notes: self.notes() }
     }
 }
 
 /// Plays a captured cluster on until nothing changes any more, or until the horizon.
-pub fn forecast(loaded: LoadedSnapshot, options: &ForecastOptions) -> Forecast {
-    let LoadedSnapshot { config, mut cache, notes } = loaded;
-    podgrouper::record_faults(&mut cache);
-    let mut builder = SnapshotBuilder::from_config(&config);
-    builder.refresh(&mut cache);
-    let BuiltSnapshot { mut snapshot, unschedulable } = builder.built;
-    let start = options.start_millis.map_or_else(|| cache.time_after_last_event(), Time);
+pub fn forecast(base: ForecastBase, options: &ForecastOptions) -> Forecast {
+    let ForecastBase { config, built, notes } = base;
+    let BuiltSnapshot { mut snapshot, unschedulable } = built;
+    let start = options.start_millis.map_or(snapshot.now, Time);
     snapshot.now = start;
     let period = i64::try_from(config.period.as_millis()).unwrap_or(1000).max(1);
     let mut future = Future::new(snapshot, options, &config.profile, start);
@@ -180,7 +192,7 @@ pub fn forecast(loaded: LoadedSnapshot, options: &ForecastOptions) -> Forecast {
         let plan = future.run_cycle(&mut result);
         let next = future.time_of_next_cycle(&plan, period);
         let end = start.0.saturating_add(millis(options.horizon));
-        result.is_at_rest = next.is_none();
+        result.is_at_rest = next.is_none() && result.search_stopped_at.is_none();
         let next = next.filter(|next| next.0 <= end && result.cycles < options.cycles_max);
         let Some(next) = next else {
             future.finish(&plan, &mut result);
@@ -193,9 +205,14 @@ pub fn forecast(loaded: LoadedSnapshot, options: &ForecastOptions) -> Forecast {
 }
 
 /// The state of a cluster that is played on.
-struct Future<'a> {
+struct Future {
     snapshot: Snapshot,
-    profile: &'a Profile,
+    /// What changed in the snapshot since the last cycle.
+    changes: SnapshotChanges,
+    /// What the last cycle derived from the snapshot.
+    kept: KeptSession,
+    memory: SearchMemory,
+    profile: Profile,
     start: Time,
     lifecycles: Vec<PodLifecycle>,
     /// Pods that replace evicted ones.
@@ -207,13 +224,22 @@ struct Future<'a> {
     first_usage: BTreeMap<QueueId, QueueUsage>,
 }
 
-impl<'a> Future<'a> {
-    fn new(
-        snapshot: Snapshot,
-        options: &ForecastOptions,
-        profile: &'a Profile,
-        start: Time,
-    ) -> Self {
+/// Observes whether an action of a cycle simulated as many evictions as the profile allows.
+#[derive(Default)]
+struct SearchLimitObserver {
+    is_limited: bool,
+}
+
+impl CycleObserver for SearchLimitObserver {
+    fn on_action_start(&mut self, _: Action, _: &Session<'_>) {}
+
+    fn on_action_end(&mut self, _: Action, session: &Session<'_>) {
+        self.is_limited |= session.is_search_limited();
+    }
+}
+
+impl Future {
+    fn new(snapshot: Snapshot, options: &ForecastOptions, profile: &Profile, start: Time) -> Self {
         let lifecycle = |pod: &schedlab_scheduler_core::model::Pod| {
             if options.lifecycles.is_empty() {
                 return PodLifecycle::default();
@@ -225,7 +251,10 @@ impl<'a> Future<'a> {
         let pods = snapshot.pods.len();
         let mut future = Self {
             snapshot,
-            profile,
+            changes: SnapshotChanges::everything(),
+            kept: KeptSession::default(),
+            memory: SearchMemory::default(),
+            profile: profile.clone(),
             start,
             lifecycles,
             replacements: BTreeSet::new(),
@@ -266,7 +295,18 @@ impl<'a> Future<'a> {
 
     /// Runs a cycle and applies its plan.
     fn run_cycle(&mut self, result: &mut Forecast) -> Plan {
-        let plan = schedule(&self.snapshot, self.profile);
+        let mut observer = SearchLimitObserver::default();
+        let plan = schedule_kept(
+            &mut self.kept,
+            &mut self.memory,
+            &std::mem::take(&mut self.changes),
+            &self.snapshot,
+            &self.profile,
+            &mut observer,
+        );
+        if observer.is_limited && result.search_stopped_at.is_none() {
+            result.search_stopped_at = self.profile.simulations_max.replace(0);
+        }
         if result.cycles == 0 {
             self.first_usage.clone_from(&plan.queues);
         }
@@ -275,6 +315,7 @@ impl<'a> Future<'a> {
         for (group, is_stale) in &plan.staleness_changes {
             let now = self.snapshot.now;
             self.snapshot.pod_groups[group.0 as usize].stale_since = is_stale.then_some(now);
+            self.changes.groups.insert(*group);
         }
         for decision in &plan.decisions {
             match decision {
@@ -301,6 +342,14 @@ impl<'a> Future<'a> {
         plan
     }
 
+    /// Records that the pod, and so its group, changed since the last cycle.
+    fn pod_changed(&mut self, id: PodId) -> Option<PodGroupId> {
+        self.changes.pods.insert(id);
+        let group = self.snapshot.pods[id.0 as usize].group;
+        self.changes.groups.extend(group);
+        group
+    }
+
     fn bind(&mut self, id: PodId, node: NodeId, plan: &Plan) {
         let now = self.snapshot.now;
         let pod = &mut self.snapshot.pods[id.0 as usize];
@@ -308,7 +357,7 @@ impl<'a> Future<'a> {
         pod.gpu_groups = plan.gpu_groups.get(&id).cloned().unwrap_or_default();
         pod.numa_allocations = plan.numa_allocations.get(&id).cloned().unwrap_or_default();
         pod.nominated_node = None;
-        if let Some(group) = pod.group {
+        if let Some(group) = self.pod_changed(id) {
             let group = &mut self.snapshot.pod_groups[group.0 as usize];
             group.last_start = group.last_start.or(Some(now));
         }
@@ -319,7 +368,7 @@ impl<'a> Future<'a> {
         let now = self.snapshot.now;
         let pod = &mut self.snapshot.pods[id.0 as usize];
         (pod.status, pod.releasing_since) = (PodStatus::Releasing, Some(now));
-        if let Some(group) = pod.group {
+        if let Some(group) = self.pod_changed(id) {
             self.snapshot.pod_groups[group.0 as usize].last_eviction = Some(now);
         }
         // It does not end by itself any more.
@@ -378,7 +427,12 @@ impl<'a> Future<'a> {
         if !was_evicted {
             result.ended += 1;
         }
-        release_claims(&mut self.snapshot, &[id]);
+        self.pod_changed(id);
+        let shape = self.snapshot.pods[id.0 as usize].shape;
+        if !self.snapshot.shapes[shape.0 as usize].claims.is_empty() {
+            release_claims(&mut self.snapshot, &[id]);
+            self.changes = SnapshotChanges::everything();
+        }
     }
 
     /// Records what is left at the end.

@@ -1,7 +1,7 @@
 //! A captured cluster in memory: what `snapshot.json` contains.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
     sync::Arc,
 };
@@ -9,7 +9,7 @@ use std::{
 use schedlab_api::{Text, Value, object};
 
 use super::{
-    LoadedSnapshot, Overrides, SnapshotFileError, array_name,
+    ClusterLoader, LoadedSnapshot, Overrides, SnapshotFileError, array_name,
     config::CapturedConfig,
     read::{load_objects, read_config},
     write,
@@ -50,6 +50,18 @@ impl CapturedCluster {
             }
             Ok(())
         })
+    }
+
+    /// Like [`Self::load`], for a state that follows changes of the cluster.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn loader(&self, overrides: &Overrides) -> Result<ClusterLoader, SnapshotFileError> {
+        let mut loader = ClusterLoader::new(self.settings(), overrides)?;
+        for (list, objects) in &self.objects {
+            loader.objects.load_list(list, objects.iter().map(AsRef::as_ref));
+        }
+        Ok(loader)
     }
 
     fn settings(&self) -> CapturedConfig {
@@ -96,6 +108,29 @@ impl CapturedCluster {
             out.write_all(b"]")?;
         }
         out.write_all(b"}}")
+    }
+}
+
+impl ClusterLoader {
+    /// Follows the changes from one cluster, which is loaded, to another with the same settings.
+    /// Costs what differs: objects that both share ([`Arc::ptr_eq`]) are not read again.
+    pub fn update(&mut self, from: &CapturedCluster, to: &CapturedCluster) {
+        let addresses = |objects: &[Arc<Value>]| -> BTreeSet<*const Value> {
+            objects.iter().map(Arc::as_ptr).collect()
+        };
+        let lists: BTreeSet<&String> = from.objects.keys().chain(to.objects.keys()).collect();
+        for list in lists {
+            let old = from.objects.get(list).map_or(&[][..], Vec::as_slice);
+            let new = to.objects.get(list).map_or(&[][..], Vec::as_slice);
+            let (known, kept) = (addresses(old), addresses(new));
+            for object in old.iter().filter(|object| !kept.contains(&Arc::as_ptr(object))) {
+                self.objects.remove_object(list, object);
+            }
+            let added = new.iter().enumerate();
+            for (index, object) in added.filter(|(_, one)| !known.contains(&Arc::as_ptr(one))) {
+                self.objects.load_object(list, index, object);
+            }
+        }
     }
 }
 

@@ -44,6 +44,13 @@ pub struct LoadedSnapshot {
     pub(crate) notes: Vec<String>,
 }
 
+impl LoadedSnapshot {
+    /// The settings of the scheduler.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
 /// Reads a snapshot file in two passes: settings first, then objects.
 pub(crate) fn read_snapshot(
     file: impl Read + Seek,
@@ -66,16 +73,61 @@ pub(super) fn load_objects(
     overrides: &Overrides,
     read_objects: impl FnOnce(&mut ObjectPass) -> Result<(), SnapshotFileError>,
 ) -> Result<LoadedSnapshot, SnapshotFileError> {
-    let (config, mut notes) = read_config(settings, overrides)?;
-    let cache = ClusterCache::new(&config.scheduler_name)
-        .with_pool(config.node_pool.clone())
-        .with_workers_only(config.restrict_node_scheduling);
-    let mut objects =
-        ObjectPass { cache, notes: Vec::new(), loaded: BTreeSet::new(), mistyped: BTreeSet::new() };
-    read_objects(&mut objects)?;
-    notes.extend(objects.notes);
-    notes.extend(objects::malformed_object_notes(&objects.cache, &objects.mistyped));
-    Ok(LoadedSnapshot { config, cache: objects.cache, notes })
+    let mut loader = ClusterLoader::new(settings, overrides)?;
+    read_objects(&mut loader.objects)?;
+    let notes = loader.notes();
+    Ok(LoadedSnapshot { config: loader.config, cache: loader.objects.cache, notes })
+}
+
+/// A captured cluster that is loaded, and follows changes of it.
+#[derive(Debug)]
+pub struct ClusterLoader {
+    pub(crate) config: Config,
+    /// Notes on settings without effect.
+    setting_notes: Vec<String>,
+    pub(super) objects: ObjectPass,
+}
+
+impl ClusterLoader {
+    /// Applies the settings. No object is loaded yet.
+    pub(super) fn new(
+        settings: CapturedConfig,
+        overrides: &Overrides,
+    ) -> Result<Self, SnapshotFileError> {
+        let (config, setting_notes) = read_config(settings, overrides)?;
+        let cache = ClusterCache::new(&config.scheduler_name)
+            .with_pool(config.node_pool.clone())
+            .with_workers_only(config.restrict_node_scheduling);
+        let objects = ObjectPass {
+            cache,
+            notes: Vec::new(),
+            loaded: BTreeSet::new(),
+            mistyped: BTreeSet::new(),
+        };
+        Ok(Self { config, setting_notes, objects })
+    }
+
+    /// The settings of the scheduler.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The time of the captured cluster, in milliseconds since 1970: one second after the latest
+    /// time in it.
+    pub fn time_after_last_event_millis(&self) -> i64 {
+        self.objects.cache.time_after_last_event().0
+    }
+
+    pub(crate) const fn cache(&mut self) -> &mut ClusterCache {
+        &mut self.objects.cache
+    }
+
+    /// Notes on settings without effect and on unusable objects.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let ObjectPass { cache, notes, mistyped, .. } = &self.objects;
+        let malformed = objects::malformed_object_notes(cache, mistyped);
+        self.setting_notes.iter().chain(notes).cloned().chain(malformed).collect()
+    }
 }
 
 /// The configuration with the settings of a snapshot and those that override them, and notes on
@@ -148,6 +200,7 @@ impl FieldReader for ConfigPass {
 }
 
 /// The second pass over the file: the objects.
+#[derive(Debug)]
 pub(super) struct ObjectPass {
     cache: ClusterCache,
     notes: Vec<String>,
@@ -181,7 +234,18 @@ impl ObjectPass {
         }
     }
 
-    fn load_object(&mut self, list: &str, index: usize, object: &Value) {
+    /// Removes an object, and what was noted about it.
+    pub(super) fn remove_object(&mut self, list: &str, object: &Value) {
+        let Some(kind) = array_kind(list) else { return };
+        let key = ObjectKey::from_object(object);
+        let label = format!("{}: ", objects::object_name(kind, &key));
+        self.notes.retain(|note| !note.starts_with(&label));
+        self.cache.remove(kind, key.clone(), u64::MAX);
+        self.mistyped.remove(&(kind, key.clone()));
+        self.loaded.remove(&(kind, key));
+    }
+
+    pub(super) fn load_object(&mut self, list: &str, index: usize, object: &Value) {
         let Some(kind) = array_kind(list) else { return };
         if let Some(fault) = objects::object_error(list, index, object) {
             return self.record_error(&fault);

@@ -167,6 +167,9 @@ pub struct ForecastEnd {
     pub cycles: u32,
     /// Whether the cluster is at rest: no later cycle decides anything without an event.
     pub at_rest: bool,
+    /// The limit of simulated evictions, if a search stopped at it, with or without the changes:
+    /// some of the pending pod groups may evict others.
+    pub search_stopped_at: Option<usize>,
     /// Number of pods that ended by themselves.
     pub ended_pods: usize,
     /// Number of pods that start in both forecasts.
@@ -202,6 +205,7 @@ impl Answer {
                 after_secs: with.elapsed.as_secs_f64(),
                 cycles: with.cycles,
                 at_rest: with.is_at_rest,
+                search_stopped_at: with.search_stopped_at.or(without.search_stopped_at),
                 ended_pods: with.ended,
                 starts_in_both: first_starts(with)
                     .keys()

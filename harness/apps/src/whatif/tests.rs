@@ -7,12 +7,15 @@ use super::*;
 fn case() -> Case {
     let node = |name: &str, model: &str| {
         json!({ "metadata": { "name": name, "labels": { "nvidia.com/gpu.product": model } },
-                "status": { "allocatable": { "cpu": "64", "memory": "512Gi", "pods": "110",
+                "status": { "conditions": [{ "type": "Ready", "status": "True" }],
+                            "allocatable": { "cpu": "64", "memory": "512Gi", "pods": "110",
                                              "nvidia.com/gpu": "8" } } })
     };
     let queue = |name: &str, quota: i32| {
-        json!({ "metadata": { "name": name }, "spec": { "resources": { "gpu": {
-            "quota": quota, "limit": -1, "overQuotaWeight": 1 } } } })
+        let other = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
+        json!({ "metadata": { "name": name }, "spec": { "resources": {
+            "gpu": { "quota": quota, "limit": -1, "overQuotaWeight": 1 },
+            "cpu": other, "memory": other } } })
     };
     let lists: [(&str, Vec<Value>); 2] = [
         ("nodes", vec![node("n1", "NVIDIA-H100-80GB-HBM3"), node("n2", "NVIDIA-A100-SXM4-80GB")]),
@@ -74,4 +77,77 @@ fn an_error_names_what_the_case_has() {
         "--priority: got priority class trian, expected one of build, build-preemptible, \
          inference, train; did you mean `train`?"
     );
+}
+
+/// Two nodes whose GPUs `free`, a queue without quota, uses.
+fn borrowed_case() -> Case {
+    let mut case = case();
+    let group = |name: &str| {
+        json!({ "metadata": { "name": name, "namespace": "work" },
+                "spec": { "queue": "free", "minMember": 1, "priorityClassName": "train" } })
+    };
+    let pod = |name: &str, node: &str| {
+        json!({ "metadata": { "name": name, "namespace": "work",
+                              "annotations": { "pod-group-name": name } },
+                "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
+                          "containers": [{ "name": "work", "resources": {
+                              "limits": { "nvidia.com/gpu": "8" } } }] },
+                "status": { "phase": "Running" } })
+    };
+    let lists: [(&str, Vec<Value>); 2] = [
+        ("podGroups", vec![group("one"), group("two")]),
+        ("pods", vec![pod("one", "n1"), pod("two", "n2")]),
+    ];
+    for (list, objects) in lists {
+        let objects = objects.into_iter().map(Arc::new).collect();
+        case.cluster.objects.insert(list.to_owned(), objects);
+    }
+    let queue = Arc::make_mut(&mut case.cluster.objects.get_mut("queues").unwrap()[1]);
+    queue["spec"]["resources"]["gpu"]["quota"] = json!(0);
+    case
+}
+
+/// Two jobs of `team-a`, each of which needs a whole node.
+fn two_jobs() -> Changes {
+    let job = |name: &str| {
+        json!({ "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "namespace": "work",
+                              "labels": { "kai.scheduler/queue": "team-a" } },
+                "spec": { "schedulerName": "kai-scheduler", "containers": [{ "name": "work",
+                    "image": "work", "resources": { "limits": { "nvidia.com/gpu": "8" } } }] } })
+    };
+    Changes { submitted: vec![job("train-1"), job("train-2")], ..quota("team-a=16") }
+}
+
+#[test]
+fn an_answer_says_that_a_search_stopped_at_the_limit() {
+    let answer = |simulations_max: Option<usize>| {
+        let overrides = Overrides { simulations_max, ..Overrides::default() };
+        let options = Options { overrides, ..Options::default() };
+        what_if(&borrowed_case(), &two_jobs(), &options).unwrap()
+    };
+    let whole = answer(None);
+    assert_eq!((whole.started.len(), whole.end.at_rest), (2, true), "{whole}");
+    assert_eq!(whole.end.search_stopped_at, None);
+
+    let limited = answer(Some(1));
+    assert_eq!((limited.started.len(), limited.end.at_rest), (1, false), "{limited}");
+    assert_eq!(limited.end.search_stopped_at, Some(1));
+    let text = limited.to_string();
+    for sentence in [
+        "  an action simulated 1 eviction, the limit, and later cycles evict nothing: other pending \
+         workloads may evict pods, too; --simulations raises the limit\n",
+        "pending at the end; some may evict pods, too\n",
+    ] {
+        assert!(text.contains(sentence), "{text}");
+    }
+}
+
+#[test]
+fn a_pending_job_without_a_queue_is_said_to_have_none() {
+    let mut changes = two_jobs();
+    changes.submitted[0]["metadata"]["labels"]["kai.scheduler/queue"] = json!("team-c");
+    let text = what_if(&case(), &changes, &Options::default()).unwrap().to_string();
+    let line = "  no queue: QueueDoesNotExist: 1 pod group, 1 pod, 1 only with the changes: work/pg-train-1";
+    assert!(text.contains(line), "{text}");
 }

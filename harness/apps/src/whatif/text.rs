@@ -18,7 +18,11 @@ impl fmt::Display for Answer {
         write_section(f, "evicted only with the changes", &eviction_rows(&self.evicted))?;
         write_section(f, "evicted only without the changes", &eviction_rows(&self.spared))?;
         write_section(f, "pods of removed nodes", &self.displaced_rows())?;
-        write_section(f, "pending at the end", &pending_rows(&self.pending))?;
+        let pending = match self.end.search_stopped_at {
+            None => "pending at the end",
+            Some(_) => "pending at the end; some may evict pods, too",
+        };
+        write_section(f, pending, &pending_rows(&self.pending))?;
         write_section(f, "GPUs of queues at the end", &self.queue_rows())?;
         write_section(f, "plan", &self.plan_rows())?;
         write_section(f, "notes", &self.notes)
@@ -87,6 +91,13 @@ impl Answer {
             seconds_text(self.end.after_secs),
             counted_noun(usize::try_from(self.end.cycles).unwrap_or_default(), "cycle")
         ));
+        lines.extend(self.end.search_stopped_at.map(|simulations| {
+            format!(
+                "an action simulated {}, the limit, and later cycles evict nothing: other pending \
+                 workloads may evict pods, too; --simulations raises the limit",
+                counted_noun(simulations, "eviction")
+            )
+        }));
         lines
     }
 
@@ -192,9 +203,12 @@ fn pending_rows(reasons: &[PendingReason]) -> Vec<String> {
             0 => String::new(),
             count => format!(", {count} only with the changes"),
         };
+        let queue = match reason.queue.as_str() {
+            "" => "no queue".to_owned(),
+            queue => format!("queue {queue}"),
+        };
         lines.push(format!(
-            "queue {}: {}: {}, {}{only}: {}",
-            reason.queue,
+            "{queue}: {}: {}, {}{only}: {}",
             reason.reason,
             counted_noun(reason.groups.len(), "pod group"),
             counted_noun(reason.pods, "pod"),
