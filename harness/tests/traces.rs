@@ -129,6 +129,7 @@ fn faults_of_traces_are_errors_with_exit_code_2() {
         message("trace cut plain.jsonl --from 2026-01-01"),
         message("trace cut t.csv --from 30d"),
         message("trace cut t.csv --from soon"),
+        message("trace cut t.csv --queue vcrde"),
         message("trace scale t.csv --load 0"),
         message("trace import"),
         message("trace import --prometheus nowhere"),
@@ -141,6 +142,7 @@ fn faults_of_traces_are_errors_with_exit_code_2() {
     schedlab: --from: got 2026-01-01T00:00:00Z, expected a time from the start such as 2d, as the trace has no dates
     schedlab: t.csv: got no job in that time and these queues, expected one
     error: invalid value 'soon' for '--from <TIME>': got "soon", expected a time from the start such as 2d or 36h, or a date such as 2026-11-20
+    schedlab: --queue: got vcrde, expected one of vcblue, vcred; did you mean `vcred`?
     error: invalid value '0' for '--load <FACTOR>': got "0", expected a number above 0 and up to 1000
     schedlab: trace import: got nothing to read, expected files of jobs, --prometheus, --kubectl or --case
     schedlab: --prometheus: got "nowhere", expected a URL such as http://127.0.0.1:9090

@@ -11,7 +11,7 @@ use std::{
 };
 
 use schedlab_api::object_names;
-
+use schedlab_conformance::text::did_you_mean_suffix;
 use schedlab_traces::{JobTrace, ReadOptions, TraceFormat, limits::SECS_RANGE};
 
 pub(crate) use trace::{JobEnd, Trace, TraceError, TraceJob, TraceNode, TraceQueue};
@@ -224,7 +224,8 @@ fn check_queues(files: &InputFiles, trace: &Trace) -> Result<(), TraceError> {
                 trace_error(file, queue.line, "parent", found, allowed)
             };
             let Some(next) = by_name.get(above) else {
-                return Err(error(above.to_owned(), "the name of another queue"));
+                let near = did_you_mean_suffix(above, by_name.keys().copied());
+                return Err(error(above.to_owned(), &format!("the name of another queue{near}")));
             };
             if steps > trace.queues.len() {
                 let found = format!("a cycle above {}", queue.name);
@@ -233,12 +234,13 @@ fn check_queues(files: &InputFiles, trace: &Trace) -> Result<(), TraceError> {
             above = &next.parent;
         }
     }
-    let leaves = leaf_queue_names(trace);
+    let leaves = leaf_queue_names(&trace.queues);
     let names_no_leaf =
         |job: &&TraceJob| !job.queue.is_empty() && !leaves.iter().any(|leaf| *leaf == job.queue);
     match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
-            let allowed = format!("a leaf queue: {}", leaves.join(", "));
+            let near = did_you_mean_suffix(&job.queue, leaves.iter().map(String::as_str));
+            let allowed = format!("a leaf queue: {}{near}", leaves.join(", "));
             Err(trace_error(&files.jobs, job.line, "queue", job.queue.to_string(), &allowed))
         }
         None => Ok(()),
@@ -257,7 +259,9 @@ fn check_priority_classes(files: &InputFiles, trace: &Trace) -> Result<(), Trace
     match trace.jobs.iter().find(has_unknown_class) {
         Some(job) => {
             let found = format!("{:?}", job.priority_class);
-            let allowed = known.join(", ");
+            let names = known.iter().map(String::as_str);
+            let near = did_you_mean_suffix(&job.priority_class, names);
+            let allowed = format!("{}{near}", known.join(", "));
             Err(trace_error(&files.jobs, job.line, "priority_class", found, &allowed))
         }
         None => Ok(()),
@@ -274,15 +278,16 @@ fn trace_error(file: &Path, line: u64, column: &str, found: String, allowed: &st
     }
 }
 
-fn leaf_queue_names(trace: &Trace) -> Vec<String> {
-    let parent = |name: &str| trace.queues.iter().any(|queue| queue.parent == name);
-    let leaves = trace.queues.iter().filter(|queue| !parent(&queue.name));
+/// The names of the queues that are no parents.
+pub(crate) fn leaf_queue_names(queues: &[TraceQueue]) -> Vec<String> {
+    let parent = |name: &str| queues.iter().any(|queue| queue.parent == name);
+    let leaves = queues.iter().filter(|queue| !parent(&queue.name));
     leaves.map(|queue| queue.name.clone()).collect()
 }
 
 /// Assigns jobs without a queue to the leaf queues in turn.
 pub(crate) fn assign_queues(trace: &mut Trace) {
-    let leaves = leaf_queue_names(trace);
+    let leaves = leaf_queue_names(&trace.queues);
     let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
     for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
         job.queue = leaf.into();

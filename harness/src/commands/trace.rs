@@ -2,12 +2,14 @@
 
 mod import;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use schedlab_apps::simulate::read_fleet;
+use schedlab_conformance::text::did_you_mean_suffix;
 use schedlab_traces::edit::{self, Cut, Scale};
 use schedlab_traces::generate::TraceModel;
 use schedlab_traces::stats::TraceStats;
@@ -96,6 +98,21 @@ fn print_stats(args: &cli::TraceStats, output: &mut CommandOutput) -> anyhow::Re
     Ok(ExitStatus::Passed)
 }
 
+/// Checks that jobs name each of the queues.
+fn check_queues_to_cut(trace: &JobTrace, queues: &[String]) -> anyhow::Result<()> {
+    let known: BTreeSet<&str> = trace.jobs.iter().map(|job| job.queue.as_str()).collect();
+    let Some(unknown) = queues.iter().find(|queue| !known.contains(queue.as_str())) else {
+        return Ok(());
+    };
+    let near = did_you_mean_suffix(unknown, known.iter().copied());
+    let known: Vec<&str> = known.into_iter().filter(|queue| !queue.is_empty()).collect();
+    let message = match known.as_slice() {
+        [] => format!("--queue: got {unknown}, and no job of the trace names a queue"),
+        known => format!("--queue: got {unknown}, expected one of {}{near}", known.join(", ")),
+    };
+    Err(UsageError(message).into())
+}
+
 fn cut(trace: &mut JobTrace, args: &cli::TraceCut) -> anyhow::Result<()> {
     let start = trace.start;
     let seconds = |option: &str, time: TraceTime| match (time, start) {
@@ -110,6 +127,7 @@ fn cut(trace: &mut JobTrace, args: &cli::TraceCut) -> anyhow::Result<()> {
         time.map(|time| seconds(option, time)).transpose()
     };
     let (from_secs, to_secs) = (at("from", args.from)?, at("to", args.to)?);
+    check_queues_to_cut(trace, &args.queue)?;
     Cut { from_secs, to_secs, queues: args.queue.clone() }.apply(trace);
     if trace.jobs.is_empty() {
         let found = "no job in that time and these queues";

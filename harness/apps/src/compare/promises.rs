@@ -76,7 +76,25 @@ pub(super) fn read_promises(path: &Path) -> Result<Vec<Promise>, PromiseError> {
         Promise::parse(text, at + 1)
             .map_err(|error| PromiseError(format!("{file}: promise {}: {error}", at + 1)))
     };
+    if texts.is_empty() {
+        return Err(PromiseError(format!(
+            "{file}: got no promise, expected a list of promises: {FORM}"
+        )));
+    }
     texts.iter().enumerate().map(parse).collect()
+}
+
+/// Checks that each promise of a file is about one of these queues and sizes, or about the fleet.
+///
+/// # Errors
+/// The file is invalid, or a promise names something else.
+pub(super) fn check_promises(path: &Path, names: &[String]) -> Result<(), PromiseError> {
+    let promises = read_promises(path)?;
+    let unknown = promises.iter().find(|promise| !names.contains(&promise.of));
+    unknown.map_or(Ok(()), |promise| {
+        let error = promise.unknown_name_error(names.iter().map(String::as_str));
+        Err(PromiseError(format!("{}: {error}", path.display())))
+    })
 }
 
 impl Promise {
@@ -104,19 +122,8 @@ impl Promise {
     pub(super) fn judge(&self, rows: &[ComparedFigure]) -> Result<Verdict, PromiseError> {
         let is_named = |key: &FigureKey| key.of == self.of && key.figure == self.figure;
         let Some(row) = rows.iter().find(|row| is_named(&row.key)) else {
-            let named: Vec<&str> = rows
-                .iter()
-                .filter(|row| row.key.figure == self.figure)
-                .map(|row| row.key.of.as_str())
-                .collect();
-            let hint = did_you_mean_suffix(&self.of, named.iter().copied());
-            return Err(PromiseError(format!(
-                "promise {}: got {} of {:?}, expected that of {}{hint}",
-                self.number,
-                self.figure.name(),
-                self.of,
-                named.join(", ")
-            )));
+            let named = rows.iter().filter(|row| row.key.figure == self.figure);
+            return Err(self.unknown_name_error(named.map(|row| row.key.of.as_str())));
         };
         let never = |side: fn(&ComparedFigure) -> &Vec<Option<f64>>| {
             // A wait that no job has ended is broken, not kept.
@@ -137,6 +144,18 @@ impl Promise {
             b: text(row.mean_b()),
             is_kept: b >= KEPT_PART,
         })
+    }
+
+    fn unknown_name_error<'n>(&self, names: impl Iterator<Item = &'n str>) -> PromiseError {
+        let names: Vec<&str> = names.collect();
+        let hint = did_you_mean_suffix(&self.of, names.iter().copied());
+        PromiseError(format!(
+            "promise {}: got {} of {:?}, expected that of {}{hint}",
+            self.number,
+            self.figure.name(),
+            self.of,
+            names.join(", ")
+        ))
     }
 
     fn kept_part(&self, values: &[Option<f64>], never_started: &[Option<f64>]) -> f64 {

@@ -1,6 +1,6 @@
 //! Runs the simulations of a comparison in parallel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{
@@ -14,7 +14,10 @@ use anyhow::Context as _;
 use schedlab_conformance::conform::suite_digest;
 use schedlab_conformance::report::Shard;
 use schedlab_scheduler::Flavor;
+use schedlab_traces::SizeClass;
 
+use super::figure::FLEET;
+use super::promises::check_promises;
 use super::results::{Results, ResultsHeader, Side, Unit, UnitResult};
 use super::variant::{self, Variant};
 use super::vary::{self, Variation};
@@ -93,6 +96,9 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
             "--vary: got days for a trace of one day, expected a longer trace, or --vary jobs"
         );
     }
+    if let Some(promises) = &args.promise {
+        check_promises(promises, &names_of_figures(&read.jobs, [&a, &b]))?;
+    }
     let last = vary::last_arrival(&read.jobs);
     let window_secs = match args.until {
         Some(until) => Some(until.as_secs_f64()),
@@ -124,6 +130,17 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
     };
     let parallel = args.jobs.map_or_else(cores, NonZeroUsize::get);
     Ok(ComparePlan { header, a, b, jobs, parallel, series_every: args.series })
+}
+
+/// What a comparison has figures of: the fleet, and the sizes and queues of the jobs.
+fn names_of_figures(jobs: &[TraceJob], sides: [&Variant; 2]) -> Vec<String> {
+    let sizes: BTreeSet<SizeClass> = jobs.iter().map(SizeClass::of).collect();
+    let mut queues: BTreeSet<String> = jobs.iter().map(|job| job.queue.to_string()).collect();
+    if queues.remove("") {
+        queues.extend(sides.iter().flat_map(|side| inputs::leaf_queue_names(&side.queues)));
+    }
+    let sizes = sizes.into_iter().map(|size| size.name().to_owned());
+    std::iter::once(FLEET.to_owned()).chain(sizes).chain(queues).collect()
 }
 
 /// How the report names a side.

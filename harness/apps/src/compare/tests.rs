@@ -168,3 +168,20 @@ fn a_scheduler_that_cannot_be_started_is_refused() {
     );
     assert!(error("process:kueue").contains("expected one that reads KAI's queues"));
 }
+
+#[test]
+fn a_promise_about_an_unknown_queue_is_refused_before_anything_is_simulated() {
+    let fleet = SmallFleet::new();
+    let error = |promises: &str| {
+        fleet.write("promises.yaml", promises);
+        let path = fleet.path("promises.yaml");
+        let error = plan(&fleet.args(&["--b", "kai", "--promise", &path])).unwrap_err();
+        format!("{error:#}").replace(&path, "promises.yaml")
+    };
+    assert_eq!(
+        error("- fleet utilisation >= 50%\n- taem-1 wait-p90 < 7d\n"),
+        "promises.yaml: promise 2: got wait-p90 of \"taem-1\", expected that of fleet, 1 GPU, \
+         2 GPUs, 3-4 GPUs, team-0, team-1, team-2; did you mean `team-1`?"
+    );
+    assert!(error("").starts_with("promises.yaml: got no promise, expected a list of promises"));
+}
