@@ -7,7 +7,8 @@ use super::*;
 fn case() -> Case {
     let node = |name: &str, model: &str| {
         json!({ "metadata": { "name": name, "labels": { "nvidia.com/gpu.product": model } },
-                "status": { "allocatable": { "cpu": "64", "memory": "512Gi", "pods": "110",
+                "status": { "conditions": [{ "type": "Ready", "status": "True" }],
+                            "allocatable": { "cpu": "64", "memory": "512Gi", "pods": "110",
                                              "nvidia.com/gpu": "8" } } })
     };
     let queue = |name: &str, quota: i32| {
