@@ -18,6 +18,7 @@ mod relocation;
 mod requeue_simulation;
 mod scenario;
 mod search;
+mod search_inputs;
 mod signature;
 mod solve;
 mod validation;
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
-    framework::{FreeCapacity, Session, Statement},
+    framework::{Session, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
@@ -48,6 +49,7 @@ use memory::FailedSearch;
 use node_set::NodeSet;
 use pending::{JobClass, PendingJobs};
 use search::{LimitCheck, Search};
+use search_inputs::SearchInputs;
 use signature::SchedulingSignature;
 use victim_order::VictimOrder;
 

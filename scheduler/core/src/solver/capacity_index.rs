@@ -8,7 +8,9 @@ use std::{
 };
 
 use crate::{
-    framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on},
+    framework::{
+        CapacityRequest, ChangeCursor, FreeCapacity, FreedCapacity, Session, fraction_units_on,
+    },
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
 };
@@ -26,6 +28,8 @@ pub(crate) struct CapacityIndex {
     assumed_freed: BTreeMap<NodeId, FreedCapacity>,
     /// For pairs of shapes that were compared: see [`Self::times_requested`].
     times_requested: BTreeMap<(ShapeId, ShapeId), u64>,
+    /// Changes of nodes up to here are counted.
+    updated_to: Option<ChangeCursor>,
 }
 
 /// A shape and the nodes on which its pods may run.
@@ -64,6 +68,27 @@ impl CapacityIndex {
         Self { free, total_free, ..Self::default() }
     }
 
+    /// Creates an index with the present free capacity of all nodes.
+    pub(crate) fn of_nodes(session: &Session<'_>) -> Self {
+        let free = session.node_ids().map(|node| FreeCapacity::of_node(session, node));
+        let updated_to = Some(session.changed_nodes().end_cursor());
+        Self { updated_to, ..Self::new(free.collect()) }
+    }
+
+    /// Follows the changes of nodes since the last call.
+    pub(crate) fn follow_changes(&mut self, session: &Session<'_>) {
+        let changed = session.changed_nodes();
+        let since = self.updated_to.and_then(|cursor| changed.changes_since(cursor));
+        let nodes: BTreeSet<NodeId> = match since {
+            Some(nodes) => nodes.iter().copied().collect(),
+            None => session.node_ids().collect(),
+        };
+        for node in nodes {
+            self.set_free(node, FreeCapacity::of_node(session, node));
+        }
+        self.updated_to = Some(changed.end_cursor());
+    }
+
     /// Free capacity of all nodes together.
     pub(crate) const fn total_free(&self) -> PerResource<i64> {
         self.total_free
@@ -99,6 +124,9 @@ impl CapacityIndex {
     /// Sets the free capacity of `node`.
     pub(crate) fn set_free(&mut self, node: NodeId, free: FreeCapacity) {
         let at = node.0 as usize;
+        if self.free[at] == free {
+            return;
+        }
         let before = std::mem::replace(&mut self.free[at], free);
         let (before, now) =
             (before.free_with_gpu_fractions(), self.free[at].free_with_gpu_fractions());
