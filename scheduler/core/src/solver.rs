@@ -5,7 +5,6 @@
 //! ([`solve_pending_jobs`]). The rules of each action are its [`EvictionPolicy`].
 
 mod candidates;
-mod capacity_index;
 mod evictable_unit;
 mod exclusion;
 mod failed_jobs;
@@ -28,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
-    framework::{Session, Statement},
+    framework::{CapacityIndex, Session, ShapeEligibility, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
@@ -42,7 +41,6 @@ pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};
 
 use candidates::EvictionCandidates;
-use capacity_index::{CapacityIndex, ShapeEligibility};
 use evictable_unit::UnitKey;
 use exclusion::OpenDomains;
 use memory::FailedSearch;

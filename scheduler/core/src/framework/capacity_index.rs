@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use super::{
+    CapacityRequest, ChangeCursor, FreeCapacity, FreedCapacity, Session, fraction_units_on,
+};
 use crate::{
-    framework::{
-        CapacityRequest, ChangeCursor, FreeCapacity, FreedCapacity, Session, fraction_units_on,
-    },
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
 };
