@@ -23,6 +23,7 @@ mod group_states;
 mod kept_session;
 mod members;
 mod node;
+mod node_answers;
 mod node_ranking;
 mod placement;
 mod pod;
@@ -39,7 +40,7 @@ use crate::{
     model::{Name, NodeId, PodGroupId, PodId},
     reason::{FitError, Reason},
 };
-pub(crate) use capacity_index::{CapacityIndex, ShapeEligibility};
+pub(crate) use capacity_index::CapacityIndex;
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use group_placement::{Assignment, GroupPlacement};
 pub use kept_session::KeptSession;

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
-    framework::{CapacityIndex, Session, ShapeEligibility, Statement},
+    framework::{CapacityIndex, Session, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,

@@ -15,7 +15,8 @@ use crate::{
     resources::{PerResource, Resources},
 };
 
-/// Counts how many pods of each tracked shape fit on each node, now and after assumed evictions.
+/// Counts how many pods of each tracked shape fit on each node, now and after assumed evictions. It
+/// follows the log of changed nodes, from cycle to cycle as long as no node changes but in its pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapacityIndex {
     /// For each node the capacity that is idle, or releasing and not pipelined.
@@ -40,7 +41,7 @@ pub(crate) struct ShapeEligibility<'a> {
     pub(crate) eligible: Arc<[bool]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct ShapeCapacity {
     requests: Resources,
     /// Resources that claims take once per node, by node; empty if there are none.
@@ -69,7 +70,7 @@ impl CapacityIndex {
     }
 
     /// Creates an index with the present free capacity of all nodes.
-    pub(crate) fn of_nodes(session: &Session<'_>) -> Self {
+    pub(super) fn of_nodes(session: &Session<'_>) -> Self {
         let free = session.node_ids().map(|node| FreeCapacity::of_node(session, node));
         let updated_to = Some(session.changed_nodes().end_cursor());
         Self { updated_to, ..Self::new(free.collect()) }
@@ -219,12 +220,62 @@ impl CapacityIndex {
         })
     }
 
+    /// Whether the index is small enough to be kept.
+    pub(super) fn is_small(&self) -> bool {
+        self.shapes.len() * self.free.len() <= KEPT_COUNTS_MAX
+    }
+
     fn recount_node(&mut self, node: NodeId) {
         let at = node.0 as usize;
         let freed = self.assumed_freed.get(&node);
         for shape in &self.tracked {
             let capacity = self.shapes.get_mut(shape).expect("tracked shapes have counts");
             capacity.recount_at(at, &self.free[at], freed);
+        }
+    }
+}
+
+/// Maximum number of counts, summed over all shapes, that are kept from cycle to cycle.
+const KEPT_COUNTS_MAX: usize = 1 << 20;
+
+impl Session<'_> {
+    /// Takes the index of the present free capacity.
+    pub(super) fn take_capacity(&mut self) -> CapacityIndex {
+        match self.caches.capacity.0.take() {
+            Some(mut capacity) => {
+                capacity.follow_changes(self);
+                capacity
+            }
+            None => CapacityIndex::of_nodes(self),
+        }
+    }
+
+    /// Whether the index counts what an index of this session's nodes would count. `pods` are pods
+    /// of each shape; other shapes are not compared.
+    pub(super) fn has_equal_capacity(
+        &self,
+        index: &CapacityIndex,
+        pods: &BTreeMap<ShapeId, PodId>,
+    ) -> bool {
+        let mut anew = CapacityIndex::of_nodes(self);
+        let mut shapes =
+            index.shapes.iter().filter_map(|(id, kept)| Some((id, kept, pods.get(id)?)));
+        anew.free == index.free
+            && anew.total_free == index.total_free
+            && shapes.all(|(id, kept, pod)| {
+                anew.count_shape(*id, || self.shape_eligibility(*pod));
+                anew.shapes[id] == *kept
+            })
+    }
+}
+
+impl<'s> Session<'s> {
+    /// The shape of the pod, and the nodes on which pods of this shape may run.
+    pub(crate) fn shape_eligibility(&self, pod: PodId) -> ShapeEligibility<'s> {
+        ShapeEligibility {
+            shape: self.shape_of(pod),
+            nodes: &self.snapshot.nodes,
+            eligible: self.eligible_nodes(pod),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! What searches read that is derived from the whole cluster: free capacity, evictable units and
-//! pending jobs. The actions of a cycle share it. It is derived anew once the cycle made a decision,
-//! except for free capacity, which follows the log of changed nodes.
+//! What searches read that is derived from the whole cluster: evictable units and pending jobs. The
+//! actions of a cycle share it. It is derived anew once the cycle made a decision.
 
 use super::{
-    CapacityIndex, EvictionCandidates, PendingJobs, SearchMode,
+    EvictionCandidates, PendingJobs, SearchMode,
     solve::{job_class, queued_job},
 };
 use crate::{framework::Session, queues::QueuedJob};
@@ -11,7 +10,6 @@ use crate::{framework::Session, queues::QueuedJob};
 /// What the searches of a cycle derived so far.
 #[derive(Default)]
 pub(super) struct SearchInputs {
-    capacity: Option<CapacityIndex>,
     /// Number of decisions of the cycle when the following were derived.
     decisions: usize,
     waiting_jobs: Option<Vec<QueuedJob>>,
@@ -25,8 +23,7 @@ impl SearchInputs {
     pub(super) fn update(&mut self, session: &Session<'_>) {
         let decisions = session.decisions().len();
         if self.decisions != decisions {
-            let capacity = self.capacity.take();
-            *self = Self { capacity, decisions, ..Self::default() };
+            *self = Self { decisions, ..Self::default() };
         }
     }
 
@@ -35,22 +32,6 @@ impl SearchInputs {
         self.waiting_jobs.get_or_insert_with(|| {
             session.waiting_groups().filter_map(|group| queued_job(session, group)).collect()
         })
-    }
-
-    /// The present free capacity of all nodes.
-    pub(super) fn take_capacity(&mut self, session: &Session<'_>) -> CapacityIndex {
-        match self.capacity.take() {
-            Some(mut capacity) => {
-                capacity.follow_changes(session);
-                capacity
-            }
-            None => CapacityIndex::of_nodes(session),
-        }
-    }
-
-    /// Gives back the capacity.
-    pub(super) fn return_capacity(&mut self, capacity: CapacityIndex) {
-        self.capacity = Some(capacity);
     }
 
     /// The evictable units for searches in this mode.

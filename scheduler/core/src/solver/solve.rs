@@ -14,7 +14,6 @@ use super::{
     SearchInputs, SearchMemory, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
-    move_bound::shape_eligibility,
     search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
@@ -167,7 +166,7 @@ pub(crate) fn solve_pending_jobs(
             if rounds < accepted.rounds_max && !statement.has_spent_simulations() {
                 statement.set_look_ahead(false);
                 excluded.insert(conflict);
-                accepted.inputs.return_capacity(state.capacity);
+                statement.return_capacity(state.capacity);
                 continue;
             }
             solved = accepted.drop_conflicts(statement, solved);
@@ -175,7 +174,7 @@ pub(crate) fn solve_pending_jobs(
         statement.set_look_ahead(false);
         commit_solutions(statement, &solved, policy);
         statement.record_blocked_by_limit(std::mem::take(&mut state.preemption_limited));
-        state.return_inputs(&mut accepted.inputs, &jobs);
+        state.return_inputs(statement, &mut accepted.inputs, &jobs);
         break accepted.add_solutions(solved);
     }
 }
@@ -183,23 +182,24 @@ pub(crate) fn solve_pending_jobs(
 impl SolverState {
     /// Collects the jobs and candidates. Returns `None` if no job may start or no pod is evictable.
     fn new(
-        session: &Session<'_>,
+        statement: &mut Statement<'_>,
         jobs: &[QueuedJob],
         policy: &impl EvictionPolicy,
         inputs: &mut SearchInputs,
     ) -> Option<Self> {
-        let capacity = inputs.take_capacity(session);
+        let capacity = statement.take_capacity();
+        let session: &Session<'_> = statement;
         // Only a placed job changes whether another may start.
         let context = SearchContext::new(session, session.accounts(), &capacity);
         let may_start =
             |job: &QueuedJob| policy.may_start(&context, &Preemptor::new(session, *job));
         if !jobs.iter().any(may_start) {
-            inputs.return_capacity(capacity);
+            statement.return_capacity(capacity);
             return None;
         }
         let candidates = inputs.take_candidates(session, policy.search_mode());
         if candidates.queues().next().is_none() {
-            inputs.return_capacity(capacity);
+            statement.return_capacity(capacity);
             return None;
         }
         let pending = inputs.take_pending(session, jobs);
@@ -208,8 +208,13 @@ impl SolverState {
     }
 
     /// Gives back what later actions can use.
-    fn return_inputs(self, inputs: &mut SearchInputs, jobs: &[QueuedJob]) {
-        inputs.return_capacity(self.capacity);
+    fn return_inputs(
+        self,
+        statement: &mut Statement<'_>,
+        inputs: &mut SearchInputs,
+        jobs: &[QueuedJob],
+    ) {
+        statement.return_capacity(self.capacity);
         if !self.has_solved {
             inputs.return_unchanged(self.candidates, jobs, self.pending);
         }
@@ -508,7 +513,7 @@ fn search_among(
     {
         return None;
     }
-    let eligibility = |pod: PodId| shape_eligibility(statement, pod);
+    let eligibility = |pod: PodId| statement.shape_eligibility(pod);
     let shapes = preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape));
     state.capacity.track_shapes(shapes, eligibility);
     let mut searcher = JobSearcher { state, context, preemptor, policy, is_candidate };
