@@ -54,22 +54,9 @@ impl Session<'_> {
     /// added node must be like.
     pub(super) fn fit_errors_of_shape(&self, pod: PodId) -> FitErrors {
         let node_selection = self.shape_of(pod).node_selection();
-        self.with_node_answers(pod, |answers| {
-            let given = answers.distinct.iter().filter(|(_, nodes)| *nodes > 0);
-            let mut fit_errors = FitErrors { node_selection, ..FitErrors::default() };
-            let mut is_any_for_it = false;
-            for (answer, nodes) in given {
-                fit_errors.nodes += nodes;
-                is_any_for_it |= answer.has_matching_role;
-                if let Some(refusal) = &answer.refusal {
-                    *fit_errors.refusals.entry(refusal.clone()).or_default() += nodes;
-                }
-            }
-            if !is_any_for_it {
-                fit_errors.excluded_nodes = self.excluded_nodes_for(pod);
-            }
-            fit_errors
-        })
+        let (fit_errors, is_any_for_it) = self.with_node_answers(pod, NodeAnswers::fit_errors);
+        let excluded_nodes = if is_any_for_it { None } else { self.excluded_nodes_for(pod) };
+        FitErrors { node_selection, excluded_nodes, ..fit_errors }
     }
 
     /// Like [`Self::nodes_that_are_only_too_full`], for a pod whose fit depends on its shape only.
@@ -96,6 +83,19 @@ impl Session<'_> {
 }
 
 impl NodeAnswers {
+    /// The errors of all nodes, and whether some node is for pods of this kind.
+    fn fit_errors(&self) -> (FitErrors, bool) {
+        let (mut fit_errors, mut is_any_for_it) = (FitErrors::default(), false);
+        for (answer, nodes) in self.distinct.iter().filter(|(_, nodes)| *nodes > 0) {
+            fit_errors.nodes += nodes;
+            is_any_for_it |= answer.has_matching_role;
+            if let Some(refusal) = &answer.refusal {
+                *fit_errors.refusals.entry(refusal.clone()).or_default() += nodes;
+            }
+        }
+        (fit_errors, is_any_for_it)
+    }
+
     fn follow_changes(&mut self, session: &Session<'_>, pod: PodId) {
         let changed = session.changed_nodes();
         let since = self.updated_to.and_then(|cursor| changed.changes_since(cursor));
