@@ -11,6 +11,7 @@
 //! long the session may cache the result.
 
 mod caches;
+mod capacity_index;
 mod constraint_index;
 mod cycle_outcome;
 mod empty_cluster;
@@ -22,6 +23,7 @@ mod group_states;
 mod kept_session;
 mod members;
 mod node;
+mod node_answers;
 mod node_ranking;
 mod placement;
 mod pod;
@@ -38,6 +40,7 @@ use crate::{
     model::{Name, NodeId, PodGroupId, PodId},
     reason::{FitError, Reason},
 };
+pub(crate) use capacity_index::CapacityIndex;
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use group_placement::{Assignment, GroupPlacement};
 pub use kept_session::KeptSession;

@@ -5,7 +5,6 @@
 //! ([`solve_pending_jobs`]). The rules of each action are its [`EvictionPolicy`].
 
 mod candidates;
-mod capacity_index;
 mod evictable_unit;
 mod exclusion;
 mod failed_jobs;
@@ -18,6 +17,7 @@ mod relocation;
 mod requeue_simulation;
 mod scenario;
 mod search;
+mod search_inputs;
 mod signature;
 mod solve;
 mod validation;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Profile, Snapshot,
-    framework::{FreeCapacity, Session, Statement},
+    framework::{CapacityIndex, Session, Statement},
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, QueueAccounts, QueuedJob},
     resources::PerResource,
@@ -41,13 +41,13 @@ pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};
 
 use candidates::EvictionCandidates;
-use capacity_index::{CapacityIndex, ShapeEligibility};
 use evictable_unit::UnitKey;
 use exclusion::OpenDomains;
 use memory::FailedSearch;
 use node_set::NodeSet;
 use pending::{JobClass, PendingJobs};
 use search::{LimitCheck, Search};
+use search_inputs::SearchInputs;
 use signature::SchedulingSignature;
 use victim_order::VictimOrder;
 

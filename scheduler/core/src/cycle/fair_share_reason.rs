@@ -29,6 +29,16 @@ pub(crate) struct OverQuotaUse {
     fits_once_evicted: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
     /// The nodes that are only too full, by shapes of pods whose fit depends on nothing else.
     full_nodes: BTreeMap<ShapeId, Vec<NodeId>>,
+    /// The pods that actions may evict from each node.
+    evictable: BTreeMap<NodeId, Vec<EvictablePod>>,
+}
+
+/// A pod that an action may evict from its node.
+struct EvictablePod {
+    pod: PodId,
+    queue: QueueId,
+    /// What the queue is charged for it, as counted for fair shares.
+    amount: PerResource<i64>,
 }
 
 /// A pending job, and whether the share of its queue lets it reclaim.
@@ -159,19 +169,18 @@ impl OverQuotaUse {
             return *known;
         }
         let mut takable: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
-        let mut may_leave = |victim: PodId| {
-            let group = session.pod(victim).group.map(|group| session.group(group));
-            let Some(group) = group.filter(|it| it.preemptible) else { return false };
-            let Some(queue) = group.queue_id().filter(|_| session.can_evict(victim)) else {
-                return false;
-            };
-            let amount = session.fair_share_request(&[victim]);
+        let mut may_leave = |victim: &EvictablePod| {
+            let EvictablePod { queue, amount, .. } = *victim;
             let may_take = || may_reclaim_amount(session, attempt, queue, amount);
             *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
         let mut left = pods;
         for node in self.nodes_that_are_only_too_full(session, *first) {
-            let mut free = free_capacity_without(session, node, &mut may_leave);
+            let evictable =
+                self.evictable.entry(node).or_insert_with(|| evictable_pods(session, node));
+            let leaving = evictable.iter().filter(|victim| may_leave(victim));
+            let leaving: Vec<PodId> = leaving.map(|victim| victim.pod).collect();
+            let mut free = free_capacity_without(session, node, &leaving);
             while let Some((pod, others)) = left.split_first()
                 && session.take_if_fits(&mut free, *pod, node)
             {
@@ -196,20 +205,25 @@ impl OverQuotaUse {
     }
 }
 
-/// Free capacity of the node without the pods for which `may_leave` holds.
-fn free_capacity_without(
-    session: &Session<'_>,
-    node: NodeId,
-    mut may_leave: impl FnMut(PodId) -> bool,
-) -> FreeCapacity {
-    let staying = &session.node_info(node).staying;
-    let remaining: Vec<PodId> = staying.iter().copied().filter(|pod| !may_leave(*pod)).collect();
-    if remaining.len() == staying.len() {
+fn evictable_pods(session: &Session<'_>, node: NodeId) -> Vec<EvictablePod> {
+    let evictable = session.node_info(node).staying.iter().filter_map(|&pod| {
+        let group = session.pod(pod).group.map(|group| session.group(group));
+        let queue = group.filter(|group| group.preemptible)?.queue_id()?;
+        let amount = || session.fair_share_request(&[pod]);
+        session.can_evict(pod).then(|| EvictablePod { pod, queue, amount: amount() })
+    });
+    evictable.collect()
+}
+
+/// Free capacity of the node without the pods `leaving`.
+fn free_capacity_without(session: &Session<'_>, node: NodeId, leaving: &[PodId]) -> FreeCapacity {
+    if leaving.is_empty() {
         return FreeCapacity::of_node(session, node);
     }
     let mut free = FreeCapacity::of_empty_node(session.node(node));
-    for pod in remaining {
-        session.take_if_fits(&mut free, pod, node);
+    let staying = session.node_info(node).staying.iter();
+    for pod in staying.filter(|pod| !leaving.contains(pod)) {
+        session.take_if_fits(&mut free, *pod, node);
     }
     free
 }

@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    Session, evictable_capacity::EvictableCapacity, node_ranking::NodeRankings, pod::PodFacts,
-    selector_cache::SelectorCache, topology::DomainPaths,
+    CapacityIndex, Session, evictable_capacity::EvictableCapacity, node_answers::AnswersByShape,
+    node_ranking::NodeRankings, pod::PodFacts, selector_cache::SelectorCache,
+    topology::DomainPaths,
 };
 use crate::{
     Snapshot,
@@ -30,12 +31,26 @@ pub(super) struct Caches {
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
     /// The domains of nodes, by topology.
     pub(super) domain_paths: OnceCell<DomainPaths>,
-    /// For each shape, the nodes on which its pods may run at all.
+    /// For each shape, the nodes on which its pods may run at all: as long as no node changes but
+    /// in its pods.
     pub(super) eligible_nodes: RefCell<BTreeMap<ShapeId, Arc<[bool]>>>,
     pub(super) rankings: RefCell<NodeRankings>,
+    /// The index of free capacity, when no search uses it.
+    pub(super) capacity: Uncloned<Option<CapacityIndex>>,
+    pub(super) answers: Uncloned<RefCell<AnswersByShape>>,
     pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,
     pub(super) allocations: AllocationOutcomeCache,
+}
+
+/// What a clone of a session starts without, since it costs more to clone than it saves there.
+#[derive(Debug, Default)]
+pub(super) struct Uncloned<T>(pub(super) T);
+
+impl<T: Default> Clone for Uncloned<T> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl<'s> Session<'s> {

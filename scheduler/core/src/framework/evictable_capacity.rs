@@ -23,11 +23,16 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct EvictableCapacity {
     pub(super) nodes: OnceCell<FreeAfterEvictions>,
-    /// Maximum number of pods of each shape on all nodes.
-    pods: RefCell<BTreeMap<ShapeId, u64>>,
-    /// Maximum number of pods in each domain, by shape of the pods, topology and depth of the
-    /// level.
-    pods_in_domains: RefCell<BTreeMap<(ShapeId, Name, usize), Vec<u64>>>,
+    pub(super) counts: RefCell<MaximumCounts>,
+}
+
+/// Numbers of pods that the nodes hold if no preemptible pod runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MaximumCounts {
+    /// On all nodes together, by shape.
+    pods: BTreeMap<ShapeId, u64>,
+    /// In each domain, by shape of the pods, topology and depth of the level.
+    pods_in_domains: BTreeMap<(ShapeId, Name, usize), Vec<u64>>,
 }
 
 /// The free capacity of all nodes as if no preemptible pod ran, and its sum.
@@ -96,27 +101,27 @@ impl Session<'_> {
 
     /// Number of pods of this pod's shape that all nodes together hold.
     fn max_pods_of_shape(&self, pod: PodId) -> u64 {
-        let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.pods);
-        let known = cache.borrow().get(&shape).copied();
+        let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.counts);
+        let known = cache.borrow().pods.get(&shape).copied();
         known.unwrap_or_else(|| {
             let most = self.max_pods_by_node(pod).into_iter().sum();
-            cache.borrow_mut().insert(shape, most);
+            cache.borrow_mut().pods.insert(shape, most);
             most
         })
     }
 
     /// Number of pods of this pod's shape that each domain of the required level holds.
     fn max_pods_in_domains(&self, pod: PodId, levels: ResolvedLevels<'_>) -> Vec<u64> {
-        let cache = &self.caches.evictable_capacity.pods_in_domains;
+        let cache = &self.caches.evictable_capacity.counts;
         let (topology, depth) = levels.required_level();
         let key = (self.pod(pod).shape, Name::clone(topology), depth);
-        let known = cache.borrow().get(&key).cloned();
+        let known = cache.borrow().pods_in_domains.get(&key).cloned();
         known.unwrap_or_else(|| {
             let by_node = self.max_pods_by_node(pod);
             let domains = self.nodes_by_domain(levels);
             let count = |nodes: &Vec<NodeId>| nodes.iter().map(|at| by_node[at.0 as usize]).sum();
             let most: Vec<u64> = domains.iter().map(count).collect();
-            cache.borrow_mut().insert(key, most.clone());
+            cache.borrow_mut().pods_in_domains.insert(key, most.clone());
             most
         })
     }
@@ -131,6 +136,17 @@ impl Session<'_> {
             if *is_eligible { u64::from(free.count_fitting_pods(None, request)) } else { 0 }
         });
         counts.collect()
+    }
+
+    /// Whether the session counts as many pods of this pod's shape as the `other` session of the
+    /// same snapshot.
+    pub(super) fn has_equal_maximum_counts(&self, other: &Self, pod: PodId) -> bool {
+        let in_domains = |session: &Self| {
+            let group = session.pod(pod).group?;
+            Some(session.required_domains_may_hold(group, &[pod]))
+        };
+        self.max_pods_of_shape(pod) == other.max_pods_of_shape(pod)
+            && in_domains(self) == in_domains(other)
     }
 
     pub(super) fn free_after_evictions(&self) -> &FreeAfterEvictions {
@@ -148,19 +164,25 @@ impl FreeAfterEvictions {
         Self::from_nodes(free.map(|(_, free)| free).collect())
     }
 
-    /// Follows changes of the snapshot that affect the `outdated` nodes.
+    /// Follows changes of the snapshot that affect the `outdated` nodes. Returns whether something
+    /// differs now.
     pub(super) fn update(
         &mut self,
         snapshot: &Snapshot,
         profile: &Profile,
         pods: &PodStates,
         outdated: &[bool],
-    ) {
-        let mut by_node = std::mem::take(&mut self.by_node);
+    ) -> bool {
+        let mut is_changed = false;
         for (node, free) in free_after_evictions(snapshot, profile, pods, outdated) {
-            by_node[node.0 as usize] = free;
+            let known = &mut self.by_node[node.0 as usize];
+            is_changed |= *known != free;
+            *known = free;
         }
-        *self = Self::from_nodes(by_node);
+        if is_changed {
+            *self = Self::from_nodes(std::mem::take(&mut self.by_node));
+        }
+        is_changed
     }
 
     fn from_nodes(by_node: Vec<FreeCapacity>) -> Self {

@@ -27,13 +27,18 @@ impl Session<'_> {
         within: Option<&BTreeSet<NodeId>>,
         outside: &BTreeMap<NodeId, TopologyFitError>,
     ) -> FitErrors {
-        let filters = self.all_filters(pod);
         let mut survey = NodeSurvey::new(self, pod);
         let node_selection = self.shape_of(pod).node_selection();
         let is_by_name = node_selection == NodeSelection::Names;
-        let mut fit_errors = FitErrors { node_selection, ..FitErrors::default() };
         let group = self.pod(pod).group;
         let has_peers = group.is_some_and(|group| self.members(group).active_count() > 0);
+        let is_of_all_nodes = within.is_none() && outside.is_empty();
+        let is_plain = survey.is_none() && !is_by_name && !has_peers;
+        if is_of_all_nodes && is_plain && self.fit_depends_on_shape_only(pod) {
+            return self.fit_errors_of_shape(pod);
+        }
+        let filters = self.all_filters(pod);
+        let mut fit_errors = FitErrors { node_selection, ..FitErrors::default() };
         let is_by_own_gang =
             |node, worst: &FitError| has_peers && self.is_caused_by_gang_peers(pod, node, worst);
         let mut is_any_for_it = within.is_some();
@@ -87,7 +92,7 @@ impl Session<'_> {
 
     /// Excluded nodes, counted by their label mismatches for the pod; `None` when no nodes are
     /// excluded.
-    fn excluded_nodes_for(&self, pod: PodId) -> Option<Box<ExcludedNodeCounts>> {
+    pub(super) fn excluded_nodes_for(&self, pod: PodId) -> Option<Box<ExcludedNodeCounts>> {
         let mut lacking = ExcludedNodeCounts::default();
         for excluded in &self.snapshot.excluded_nodes {
             let nodes = u32::try_from(excluded.nodes.len()).expect("node ids are 32 bits");

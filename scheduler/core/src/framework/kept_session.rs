@@ -3,16 +3,21 @@
 //! cost what changed, besides loops over a few bytes of each pod and group. The result equals what
 //! is derived anew, so that decisions do not depend on what was kept.
 
-use std::{cell::OnceCell, collections::BTreeSet, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
-    PodState, Profile, Session,
-    caches::Caches,
+    CapacityIndex, PodState, Profile, Session,
+    caches::{Caches, Uncloned},
     constraint_index::ConstraintIndex,
     cycle_outcome::CycleOutcome,
-    evictable_capacity::FreeAfterEvictions,
+    evictable_capacity::{FreeAfterEvictions, MaximumCounts},
     group_states::{GroupStates, PodsByGroup},
     node::NodeStates,
+    node_answers::AnswersByShape,
     node_ranking::NodePreferences,
     pod::PodStates,
     queue_state::QueueState,
@@ -20,7 +25,7 @@ use super::{
 };
 use crate::{
     Snapshot,
-    model::{ListEdit, PodGroupId, PodId, SnapshotChanges},
+    model::{ListEdit, PodGroupId, PodId, ShapeId, SnapshotChanges},
     queues::{compare_age, groups_by_age},
 };
 
@@ -46,7 +51,14 @@ struct Derived {
 struct OnDemand {
     groups_by_age: Option<Arc<Vec<PodGroupId>>>,
     free_after_evictions: Option<FreeAfterEvictions>,
+    /// As long as `free_after_evictions` is the same.
+    maximum_counts: MaximumCounts,
     domain_paths: Option<DomainPaths>,
+    /// As long as no node changes but in its pods.
+    eligible_nodes: BTreeMap<ShapeId, Arc<[bool]>>,
+    /// Follows the log of changed nodes.
+    capacity: Option<CapacityIndex>,
+    answers: AnswersByShape,
 }
 
 /// Up to so many changed groups are sorted into the groups by age one by one.
@@ -79,6 +91,10 @@ impl KeptSession {
         caches.groups_by_age = once_cell(on_demand.groups_by_age);
         caches.domain_paths = once_cell(on_demand.domain_paths);
         caches.evictable_capacity.nodes = once_cell(on_demand.free_after_evictions);
+        caches.evictable_capacity.counts = RefCell::new(on_demand.maximum_counts);
+        caches.eligible_nodes = RefCell::new(on_demand.eligible_nodes);
+        caches.capacity = Uncloned(on_demand.capacity);
+        caches.answers = Uncloned(RefCell::new(on_demand.answers));
         Session {
             snapshot,
             profile,
@@ -108,11 +124,7 @@ impl KeptSession {
         let outdated = nodes.touched().to_vec();
         nodes.rebuild(snapshot, &pods, &outdated);
         queues.restore();
-        let on_demand = OnDemand {
-            groups_by_age: caches.groups_by_age.into_inner(),
-            domain_paths: caches.domain_paths.into_inner(),
-            free_after_evictions: caches.evictable_capacity.nodes.into_inner(),
-        };
+        let on_demand = OnDemand::from_caches(caches);
         self.0 = Some(Derived { nodes, pods, groups, queues, constraints, on_demand });
     }
 
@@ -121,7 +133,7 @@ impl KeptSession {
         let derived = self.0.as_ref()?;
         let anew = Derived::new(snapshot, profile);
         let on_demand = Self(Some(anew.clone())).open(snapshot, profile).derive_on_demand();
-        let OnDemand { groups_by_age, free_after_evictions, domain_paths } = &derived.on_demand;
+        let OnDemand { groups_by_age, free_after_evictions, domain_paths, .. } = &derived.on_demand;
         let parts = [
             ("pods", derived.pods.is_same(&anew.pods)),
             ("groups", derived.groups.is_same(&anew.groups)),
@@ -135,8 +147,35 @@ impl KeptSession {
                     || *free_after_evictions == on_demand.free_after_evictions,
             ),
             ("domains", domain_paths.is_none() || *domain_paths == on_demand.domain_paths),
+            ("capacity of shapes", self.has_equal_shape_capacity(snapshot, profile)),
         ];
         parts.into_iter().find(|(_, is_same)| !is_same).map(|(part, _)| part)
+    }
+}
+
+impl KeptSession {
+    /// Whether what is kept by shape equals what is derived anew.
+    fn has_equal_shape_capacity(&self, snapshot: &Snapshot, profile: &Profile) -> bool {
+        let mut kept = self.clone().open(snapshot, profile);
+        let anew = Session::new(snapshot, profile);
+        let pods = (0..).map(PodId).zip(&snapshot.pods);
+        let pods: BTreeMap<ShapeId, PodId> = pods.map(|(id, pod)| (pod.shape, id)).collect();
+        let eligible = kept.caches.eligible_nodes.borrow().clone();
+        let has_equal_nodes = |(shape, nodes): (ShapeId, Arc<[bool]>)| {
+            pods.get(&shape).is_none_or(|pod| anew.eligible_nodes(*pod) == nodes)
+        };
+        let answers: Vec<ShapeId> = kept.caches.answers.0.borrow().shapes().collect();
+        let has_equal_answers = |shape: ShapeId| {
+            let pod = pods.get(&shape).filter(|pod| anew.fit_depends_on_shape_only(**pod));
+            pod.is_none_or(|pod| {
+                kept.fit_errors_of_shape(*pod) == anew.fit_errors_of_shape(*pod)
+                    && kept.full_nodes_of_shape(*pod) == anew.full_nodes_of_shape(*pod)
+            })
+        };
+        answers.into_iter().all(has_equal_answers)
+            && eligible.into_iter().all(has_equal_nodes)
+            && anew.has_equal_capacity(&kept.take_capacity(), &pods)
+            && pods.values().all(|pod| kept.has_equal_maximum_counts(&anew, *pod))
     }
 }
 
@@ -255,9 +294,15 @@ impl Derived {
         let known = &mut self.on_demand;
         if !changes.nodes.is_empty() {
             known.domain_paths = None;
+            known.eligible_nodes.clear();
+            known.capacity = None;
+            known.answers = AnswersByShape::default();
+            known.maximum_counts = MaximumCounts::default();
         }
-        if let Some(free) = &mut known.free_after_evictions {
-            free.update(snapshot, profile, &self.pods, outdated_nodes);
+        if let Some(free) = &mut known.free_after_evictions
+            && free.update(snapshot, profile, &self.pods, outdated_nodes)
+        {
+            known.maximum_counts = MaximumCounts::default();
         }
         if changes.groups.len() > SORTED_IN_MAX {
             known.groups_by_age = None;
@@ -303,6 +348,21 @@ impl Outdated {
     }
 }
 
+impl OnDemand {
+    /// What later cycles may use of the caches.
+    fn from_caches(caches: Caches) -> Self {
+        Self {
+            groups_by_age: caches.groups_by_age.into_inner(),
+            free_after_evictions: caches.evictable_capacity.nodes.into_inner(),
+            maximum_counts: caches.evictable_capacity.counts.into_inner(),
+            domain_paths: caches.domain_paths.into_inner(),
+            eligible_nodes: caches.eligible_nodes.into_inner(),
+            capacity: caches.capacity.0.filter(CapacityIndex::is_small),
+            answers: caches.answers.0.into_inner(),
+        }
+    }
+}
+
 impl Session<'_> {
     /// Derives what is derived on first use.
     fn derive_on_demand(&mut self) -> OnDemand {
@@ -310,11 +370,6 @@ impl Session<'_> {
         self.caches.domain_paths.get_or_init(|| self.domain_paths_by_topology());
         let by_age = || Arc::new(groups_by_age(&self.snapshot.pod_groups));
         self.caches.groups_by_age.get_or_init(by_age);
-        let caches = std::mem::take(&mut self.caches);
-        OnDemand {
-            groups_by_age: caches.groups_by_age.into_inner(),
-            domain_paths: caches.domain_paths.into_inner(),
-            free_after_evictions: caches.evictable_capacity.nodes.into_inner(),
-        }
+        OnDemand::from_caches(std::mem::take(&mut self.caches))
     }
 }

@@ -150,6 +150,9 @@ impl Session<'_> {
 
     /// Nodes that reject the pod only because they lack free capacity.
     pub fn nodes_that_are_only_too_full(&self, pod: PodId) -> Vec<NodeId> {
+        if self.fit_depends_on_shape_only(pod) {
+            return self.full_nodes_of_shape(pod);
+        }
         let filters = self.selected_filters(pod, |_| true);
         let is_full = |node: NodeId| {
             let mut errors = filters.iter().filter_map(|filter| filter(node).err());

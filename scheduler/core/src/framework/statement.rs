@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, ops::Deref};
 
 use super::{
-    PodState, Session,
+    CapacityIndex, PodState, Session,
     pod::{Occupancy, PortionIndices},
 };
 use crate::{
@@ -51,6 +51,16 @@ impl<'s> Statement<'s> {
     /// Returns the session with all changes, committed or not.
     pub fn into_session(self) -> Session<'s> {
         self.session
+    }
+
+    /// Takes the index of the present free capacity, for a search.
+    pub(crate) fn take_capacity(&mut self) -> CapacityIndex {
+        self.session.take_capacity()
+    }
+
+    /// Gives back the index, for later searches.
+    pub(crate) fn return_capacity(&mut self, capacity: CapacityIndex) {
+        self.session.caches.capacity.0 = Some(capacity);
     }
 
     /// The present position in the log of changes, for [`Self::undo_to`].

@@ -44,6 +44,11 @@ impl Filter for InterPodAffinity {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let own = session.shape_of(pod);
+        let has_terms = !own.pod_affinity.is_empty() || !own.pod_anti_affinity.is_empty();
+        if !has_terms && session.anti_affinity_pods().is_empty() {
+            return None;
+        }
         let terms = AffinityState::new(session, pod);
         if terms.is_empty() {
             return None;

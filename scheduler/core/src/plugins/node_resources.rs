@@ -108,12 +108,12 @@ fn insufficient_resources(
     if shortage.is_empty() {
         shortage = request.shortage_in(&info.free_after_release());
     }
-    let fits_fractions = |info: &NodeInfo| {
-        shape.fractional_gpu.as_ref().is_none_or(|shared| info.fit_fraction(node, shared).is_some())
-    };
-    shortage.gpu |= !fits_fractions(info);
-    let fits_when_empty = request.fits_in(&node.capacity_when_empty())
-        && fits_fractions(&NodeInfo::without_pods(node));
+    let mut fits_when_empty = request.fits_in(&node.capacity_when_empty());
+    if let Some(shared) = &shape.fractional_gpu {
+        let fits_fractions = |info: &NodeInfo| info.fit_fraction(node, shared).is_some();
+        shortage.gpu |= !fits_fractions(info);
+        fits_when_empty = fits_when_empty && fits_fractions(&NodeInfo::without_pods(node));
+    }
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
     FitError::InsufficientResources { shortage, even_when_empty }
 }

@@ -420,6 +420,23 @@ pub struct NodeRefusal {
     pub has_other_errors: bool,
 }
 
+impl NodeRefusal {
+    /// The refusal of a node with these errors; `None` if there are none. `is_caused_by_peers` tells
+    /// whether the worst error is caused by the pod's own gang.
+    pub(crate) fn new(
+        fit_errors: impl IntoIterator<Item = FitError>,
+        is_caused_by_peers: impl Fn(&FitError) -> bool,
+    ) -> Option<Self> {
+        let mut fit_errors = fit_errors.into_iter();
+        let first = fit_errors.next()?;
+        let others: Vec<FitError> = fit_errors.collect();
+        let worst = worst_fit_error(&first, others.iter().cloned());
+        let is_by_own_gang = is_caused_by_peers(&worst);
+        let has_other_errors = has_other_errors(&worst, std::iter::once(&first).chain(&others));
+        Some(Self { first, worst, is_by_own_gang, has_other_errors })
+    }
+}
+
 impl FitErrors {
     /// Counts one more node with all its errors. `is_caused_by_peers` tells whether the worst error
     /// is caused by the pod's own gang.
@@ -429,14 +446,9 @@ impl FitErrors {
         is_caused_by_peers: impl Fn(&FitError) -> bool,
     ) {
         self.nodes += 1;
-        let mut fit_errors = fit_errors.into_iter();
-        let Some(first) = fit_errors.next() else { return };
-        let others: Vec<FitError> = fit_errors.collect();
-        let worst = worst_fit_error(&first, others.iter().cloned());
-        let is_by_own_gang = is_caused_by_peers(&worst);
-        let has_other_errors = has_other_errors(&worst, std::iter::once(&first).chain(&others));
-        let refusal = NodeRefusal { first, worst, is_by_own_gang, has_other_errors };
-        *self.refusals.entry(refusal).or_default() += 1;
+        if let Some(refusal) = NodeRefusal::new(fit_errors, is_caused_by_peers) {
+            *self.refusals.entry(refusal).or_default() += 1;
+        }
     }
 
     /// Adds the errors of further nodes.

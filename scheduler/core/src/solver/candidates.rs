@@ -14,6 +14,8 @@ use crate::{
 /// The evictable units of all preemptible jobs that have running pods.
 #[derive(Clone, Debug)]
 pub(crate) struct EvictionCandidates {
+    /// The only mode of searches that the units are for; `None`: all modes.
+    mode: Option<SearchMode>,
     by_queue: Vec<BTreeMap<UnitKey, EvictableUnit>>,
 }
 
@@ -36,15 +38,22 @@ impl EvictionCandidates {
             }
         }
         let mut by_queue = vec![BTreeMap::new(); snapshot.queues.len()];
+        let mut has_newly_placed = false;
         for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
             let mut units = units_of_job(session, group, queue, job);
+            has_newly_placed |= !job.newly_placed.is_empty();
             if mode == SearchMode::Move && !job.newly_placed.is_empty() {
                 units.retain(|unit| unit.portion == UnitPortion::Elastic);
             }
             by_queue[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
-        Self { by_queue }
+        Self { mode: has_newly_placed.then_some(mode), by_queue }
+    }
+
+    /// Whether the units are those of searches in this mode.
+    pub(crate) fn are_for(&self, mode: SearchMode) -> bool {
+        self.mode.is_none_or(|only| only == mode)
     }
 
     /// The queues that have evictable units, leaf queues only.

@@ -4,23 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{EvictableUnit, Search, SearchMode, ShapeEligibility, Solution};
+use super::{EvictableUnit, Search, SearchMode, Solution};
 use crate::{
-    framework::{FreedCapacity, Session},
-    model::{NodeId, PodId, ShapeId},
+    framework::FreedCapacity,
+    model::{NodeId, ShapeId},
 };
 
 /// Number of shapes of one scenario up to which they are compared with each other.
 const SHAPES_MAX: usize = 16;
-
-/// The shape of the pod, and the nodes on which pods of this shape may run.
-pub(super) fn shape_eligibility<'a>(session: &Session<'a>, pod: PodId) -> ShapeEligibility<'a> {
-    ShapeEligibility {
-        shape: session.shape_of(pod),
-        nodes: &session.snapshot.nodes,
-        eligible: session.eligible_nodes(pod),
-    }
-}
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Whether there is room for the job and all evicted pods, as far as counts show: for each
@@ -31,7 +22,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut freed: BTreeMap<NodeId, FreedCapacity> = BTreeMap::new();
         for &(pod, node) in evicted.iter().flat_map(|unit| &unit.pods) {
             let shape = self.statement.pod(pod).shape;
-            self.capacity.count_shape(shape, || shape_eligibility(self.statement, pod));
+            self.capacity.count_shape(shape, || self.statement.shape_eligibility(pod));
             let groups = self.statement.allocated_gpu_groups(pod);
             let spec = self.statement.shape_of(pod);
             freed.entry(node).or_default().free_pod(self.statement.node(node), spec, groups);
@@ -71,7 +62,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         unit.pods.iter().all(|&(pod, _)| {
             let other = statement.pod(pod).shape;
             *shapes_in_vain.entry(other).or_insert_with(|| {
-                capacity.count_shape(other, || shape_eligibility(statement, pod));
+                capacity.count_shape(other, || statement.shape_eligibility(pod));
                 let requested = &statement.snapshot.shapes[shape.0 as usize].requests;
                 capacity.times_requested(other, shape) > 0
                     && statement.shape_of(pod).requests == *requested

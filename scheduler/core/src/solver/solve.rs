@@ -9,18 +9,17 @@ use std::{
 };
 
 use super::{
-    CapacityIndex, EvictableUnit, EvictionCandidates, FailedSearch, FreeCapacity, JobClass,
-    OpenDomains, PendingJobs, Preemptor, QueueAccounts, SchedulingSignature, Search, SearchContext,
-    SearchMemory, SearchMode, Solution, VictimOrder,
+    CapacityIndex, EvictableUnit, EvictionCandidates, FailedSearch, JobClass, OpenDomains,
+    PendingJobs, Preemptor, QueueAccounts, SchedulingSignature, Search, SearchContext,
+    SearchInputs, SearchMemory, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
-    move_bound::shape_eligibility,
     search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
-    framework::{ChangeCursor, MinRuntimeProtection, Session, Statement},
-    model::{NodeId, PodGroupId, PodId, QueueId},
+    framework::{MinRuntimeProtection, Session, Statement},
+    model::{PodGroupId, PodId, QueueId},
     plan::EvictionCause,
     profile::Action,
     queues::{JobsByQueue, QueuedJob, first_jobs_per_queue, reclaim::RemainingUse},
@@ -121,6 +120,8 @@ struct SolverState {
     common_order: Option<Vec<EvictableUnit>>,
     /// Jobs that could evict victims but exceed the limit of preemptions per cycle.
     preemption_limited: Vec<PodGroupId>,
+    /// Whether jobs and victims of solutions were removed.
+    has_solved: bool,
 }
 
 /// Maximum number of searches for jobs over the preemption limit. These searches run only to find
@@ -135,8 +136,8 @@ pub(crate) fn solve_pending_jobs(
     policy: &impl EvictionPolicy,
     accepted: &mut AcceptedSolutions,
 ) {
-    let jobs = statement.waiting_groups().filter_map(|group| queued_job(statement, group));
-    let mut jobs: Vec<QueuedJob> = jobs.collect();
+    accepted.inputs.update(statement);
+    let mut jobs = accepted.inputs.waiting_jobs(statement).to_vec();
     if jobs.is_empty() {
         return;
     }
@@ -150,7 +151,10 @@ pub(crate) fn solve_pending_jobs(
     accepted.revalidate_earlier(statement);
     let mut rounds = 0;
     loop {
-        let Some(mut state) = SolverState::new(statement, &jobs, policy) else { return };
+        let Some(mut state) = SolverState::new(statement, &jobs, policy, &mut accepted.inputs)
+        else {
+            return;
+        };
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
         let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
@@ -162,13 +166,15 @@ pub(crate) fn solve_pending_jobs(
             if rounds < accepted.rounds_max && !statement.has_spent_simulations() {
                 statement.set_look_ahead(false);
                 excluded.insert(conflict);
+                statement.return_capacity(state.capacity);
                 continue;
             }
             solved = accepted.drop_conflicts(statement, solved);
         }
         statement.set_look_ahead(false);
         commit_solutions(statement, &solved, policy);
-        statement.record_blocked_by_limit(state.preemption_limited);
+        statement.record_blocked_by_limit(std::mem::take(&mut state.preemption_limited));
+        state.return_inputs(statement, &mut accepted.inputs, &jobs);
         break accepted.add_solutions(solved);
     }
 }
@@ -176,25 +182,42 @@ pub(crate) fn solve_pending_jobs(
 impl SolverState {
     /// Collects the jobs and candidates. Returns `None` if no job may start or no pod is evictable.
     fn new(
-        session: &Session<'_>,
+        statement: &mut Statement<'_>,
         jobs: &[QueuedJob],
         policy: &impl EvictionPolicy,
+        inputs: &mut SearchInputs,
     ) -> Option<Self> {
-        let free = session.node_ids().map(|node| FreeCapacity::of_node(session, node));
-        let capacity = CapacityIndex::new(free.collect());
+        let capacity = statement.take_capacity();
+        let session: &Session<'_> = statement;
         // Only a placed job changes whether another may start.
         let context = SearchContext::new(session, session.accounts(), &capacity);
         let may_start =
             |job: &QueuedJob| policy.may_start(&context, &Preemptor::new(session, *job));
         if !jobs.iter().any(may_start) {
+            statement.return_capacity(capacity);
             return None;
         }
-        let candidates = EvictionCandidates::new(session, policy.search_mode());
-        candidates.queues().next()?;
-        let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
-        let pending = PendingJobs::new(session.accounts(), classes);
-        let (common_order, preemption_limited) = (None, Vec::new());
-        Some(Self { candidates, capacity, pending, common_order, preemption_limited })
+        let candidates = inputs.take_candidates(session, policy.search_mode());
+        if candidates.queues().next().is_none() {
+            statement.return_capacity(capacity);
+            return None;
+        }
+        let pending = inputs.take_pending(session, jobs);
+        let (common_order, preemption_limited, has_solved) = (None, Vec::new(), false);
+        Some(Self { candidates, capacity, pending, common_order, preemption_limited, has_solved })
+    }
+
+    /// Gives back what later actions can use.
+    fn return_inputs(
+        self,
+        statement: &mut Statement<'_>,
+        inputs: &mut SearchInputs,
+        jobs: &[QueuedJob],
+    ) {
+        statement.return_capacity(self.capacity);
+        if !self.has_solved {
+            inputs.return_unchanged(self.candidates, jobs, self.pending);
+        }
     }
 
     /// Removes the job and its victims, and returns the queues whose accounts changed.
@@ -205,6 +228,7 @@ impl SolverState {
         solution: &Solution,
     ) -> BTreeSet<QueueId> {
         self.common_order = None;
+        self.has_solved = true;
         self.pending.remove_job(preemptor.queue, preemptor.key);
         if let Some(more) = queued_job(session, preemptor.group) {
             self.pending.insert_job(&more, job_class(session, preemptor.group));
@@ -271,7 +295,6 @@ fn solve_each(
             continue;
         }
         let counts_before = statement.scenario_counts();
-        let cursor = statement.changed_nodes().end_cursor();
         let accounts = statement.accounts().clone();
         let context = SearchContext::new(statement, &accounts, &state.capacity);
         let start = statement.checkpoint();
@@ -300,7 +323,7 @@ fn solve_each(
         for queue in state.record_solved(statement, &preemptor, &solution) {
             job_queue.on_accounts_changed(statement.accounts(), queue);
         }
-        update_capacity(&mut state.capacity, statement, cursor);
+        state.capacity.follow_changes(statement);
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
@@ -490,7 +513,7 @@ fn search_among(
     {
         return None;
     }
-    let eligibility = |pod: PodId| shape_eligibility(statement, pod);
+    let eligibility = |pod: PodId| statement.shape_eligibility(pod);
     let shapes = preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape));
     state.capacity.track_shapes(shapes, eligibility);
     let mut searcher = JobSearcher { state, context, preemptor, policy, is_candidate };
@@ -589,18 +612,8 @@ pub(super) fn queued_job(session: &Session<'_>, id: PodGroupId) -> Option<Queued
     Some(QueuedJob { queue, key: session.current_job_key(id), request })
 }
 
-fn job_class(session: &Session<'_>, id: PodGroupId) -> JobClass {
+pub(super) fn job_class(session: &Session<'_>, id: PodGroupId) -> JobClass {
     let pods = session.next_chunk(id);
     let signature = SchedulingSignature::for_pods(session, id, &pods)?;
     Some((signature, pods.len(), session.group(id).preemptible))
-}
-
-fn update_capacity(capacity: &mut CapacityIndex, session: &Session<'_>, cursor: ChangeCursor) {
-    let changed: BTreeSet<NodeId> = match session.changed_nodes().changes_since(cursor) {
-        Some(nodes) => nodes.iter().copied().collect(),
-        None => session.node_ids().collect(),
-    };
-    for node in changed {
-        capacity.set_free(node, FreeCapacity::of_node(session, node));
-    }
 }

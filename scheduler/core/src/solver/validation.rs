@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    EvictableUnit, Preemptor, SearchMemory, SearchMode, Solution, scenario::can_unit_stay,
+    EvictableUnit, Preemptor, SearchInputs, SearchMemory, SearchMode, Solution,
+    scenario::can_unit_stay,
 };
 use crate::{
     framework::{Checkpoint, PodState, Session, Statement},
@@ -28,6 +29,8 @@ pub struct AcceptedSolutions {
     memory: Option<SearchMemory>,
     /// Number of decisions of the cycle when the memory was compared with the cluster.
     compared_at: Option<usize>,
+    /// What the searches of the cycle read.
+    pub(super) inputs: SearchInputs,
 }
 
 const ROUNDS_MAX: usize = 3;
@@ -172,12 +175,12 @@ impl SolvedJob {
 
 impl AcceptedSolutions {
     /// Starts a cycle without solutions.
-    pub const fn new(next_cycle: NextCycle) -> Self {
+    pub fn new(next_cycle: NextCycle) -> Self {
         Self::with_rounds(next_cycle, ROUNDS_MAX)
     }
 
     /// Like [`Self::new`], with at most `rounds_max` rounds of searches.
-    pub const fn with_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
+    pub fn with_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
         Self {
             jobs: Vec::new(),
             earlier_are_upheld: true,
@@ -185,6 +188,7 @@ impl AcceptedSolutions {
             rounds_max,
             memory: None,
             compared_at: None,
+            inputs: SearchInputs::default(),
         }
     }
 

@@ -48,7 +48,8 @@ impl NodeStates {
         for pod in present {
             nodes.add_pod(snapshot, pods, pod);
         }
-        nodes.start_cycle();
+        nodes.changed = ChangedNodes::default();
+        nodes.is_touched.fill(false);
         nodes
     }
 
@@ -81,12 +82,6 @@ impl NodeStates {
             .collect()
     }
 
-    /// Forgets which nodes changed.
-    fn start_cycle(&mut self) {
-        self.changed = ChangedNodes::default();
-        self.is_touched.fill(false);
-    }
-
     /// For each node, whether it changed since the start of the cycle.
     pub(in crate::framework) fn touched(&self) -> &[bool] {
         &self.is_touched
@@ -106,7 +101,7 @@ impl NodeStates {
     }
 
     /// Computes the capacity of the `outdated` nodes anew, with the pods of the snapshot: in the
-    /// order in which [`Self::new`] adds them.
+    /// order in which [`Self::new`] adds them. A new cycle starts.
     pub(in crate::framework) fn rebuild(
         &mut self,
         snapshot: &Snapshot,
@@ -115,6 +110,8 @@ impl NodeStates {
     ) {
         for (at, node) in snapshot.nodes.iter().enumerate().filter(|(at, _)| outdated[*at]) {
             self.infos[at] = NodeInfo::without_pods(node);
+            let id = NodeId(u32::try_from(at).expect("node ids are 32 bits"));
+            self.changed.record_change(id, snapshot.nodes.len());
         }
         for (pod, state) in (0..).map(PodId).zip(pods.states()) {
             if state.occupied_nodes().any(|(node, _)| outdated[node.0 as usize]) {
@@ -125,7 +122,7 @@ impl NodeStates {
         for ((info, node), _) in infos.filter(|(_, is_outdated)| **is_outdated) {
             apply_published_numa(info, node, snapshot, pods);
         }
-        self.start_cycle();
+        self.is_touched.fill(false);
     }
 
     /// Counts the NUMA zones again, after nodes changed.

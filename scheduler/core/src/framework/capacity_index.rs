@@ -7,13 +7,16 @@ use std::{
     sync::Arc,
 };
 
+use super::{
+    CapacityRequest, ChangeCursor, FreeCapacity, FreedCapacity, Session, fraction_units_on,
+};
 use crate::{
-    framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on},
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
 };
 
-/// Counts how many pods of each tracked shape fit on each node, now and after assumed evictions.
+/// Counts how many pods of each tracked shape fit on each node, now and after assumed evictions. It
+/// follows the log of changed nodes, from cycle to cycle as long as no node changes but in its pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapacityIndex {
     /// For each node the capacity that is idle, or releasing and not pipelined.
@@ -26,6 +29,8 @@ pub(crate) struct CapacityIndex {
     assumed_freed: BTreeMap<NodeId, FreedCapacity>,
     /// For pairs of shapes that were compared: see [`Self::times_requested`].
     times_requested: BTreeMap<(ShapeId, ShapeId), u64>,
+    /// Changes of nodes up to here are counted.
+    updated_to: Option<ChangeCursor>,
 }
 
 /// A shape and the nodes on which its pods may run.
@@ -36,7 +41,7 @@ pub(crate) struct ShapeEligibility<'a> {
     pub(crate) eligible: Arc<[bool]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct ShapeCapacity {
     requests: Resources,
     /// Resources that claims take once per node, by node; empty if there are none.
@@ -62,6 +67,27 @@ impl CapacityIndex {
             sum.plus(free.free_with_gpu_fractions())
         });
         Self { free, total_free, ..Self::default() }
+    }
+
+    /// Creates an index with the present free capacity of all nodes.
+    pub(super) fn of_nodes(session: &Session<'_>) -> Self {
+        let free = session.node_ids().map(|node| FreeCapacity::of_node(session, node));
+        let updated_to = Some(session.changed_nodes().end_cursor());
+        Self { updated_to, ..Self::new(free.collect()) }
+    }
+
+    /// Follows the changes of nodes since the last call.
+    pub(crate) fn follow_changes(&mut self, session: &Session<'_>) {
+        let changed = session.changed_nodes();
+        let since = self.updated_to.and_then(|cursor| changed.changes_since(cursor));
+        let nodes: BTreeSet<NodeId> = match since {
+            Some(nodes) => nodes.iter().copied().collect(),
+            None => session.node_ids().collect(),
+        };
+        for node in nodes {
+            self.set_free(node, FreeCapacity::of_node(session, node));
+        }
+        self.updated_to = Some(changed.end_cursor());
     }
 
     /// Free capacity of all nodes together.
@@ -99,6 +125,9 @@ impl CapacityIndex {
     /// Sets the free capacity of `node`.
     pub(crate) fn set_free(&mut self, node: NodeId, free: FreeCapacity) {
         let at = node.0 as usize;
+        if self.free[at] == free {
+            return;
+        }
         let before = std::mem::replace(&mut self.free[at], free);
         let (before, now) =
             (before.free_with_gpu_fractions(), self.free[at].free_with_gpu_fractions());
@@ -191,12 +220,62 @@ impl CapacityIndex {
         })
     }
 
+    /// Whether the index is small enough to be kept.
+    pub(super) fn is_small(&self) -> bool {
+        self.shapes.len() * self.free.len() <= KEPT_COUNTS_MAX
+    }
+
     fn recount_node(&mut self, node: NodeId) {
         let at = node.0 as usize;
         let freed = self.assumed_freed.get(&node);
         for shape in &self.tracked {
             let capacity = self.shapes.get_mut(shape).expect("tracked shapes have counts");
             capacity.recount_at(at, &self.free[at], freed);
+        }
+    }
+}
+
+/// Maximum number of counts, summed over all shapes, that are kept from cycle to cycle.
+const KEPT_COUNTS_MAX: usize = 1 << 20;
+
+impl Session<'_> {
+    /// Takes the index of the present free capacity.
+    pub(super) fn take_capacity(&mut self) -> CapacityIndex {
+        match self.caches.capacity.0.take() {
+            Some(mut capacity) => {
+                capacity.follow_changes(self);
+                capacity
+            }
+            None => CapacityIndex::of_nodes(self),
+        }
+    }
+
+    /// Whether the index counts what an index of this session's nodes would count. `pods` are pods
+    /// of each shape; other shapes are not compared.
+    pub(super) fn has_equal_capacity(
+        &self,
+        index: &CapacityIndex,
+        pods: &BTreeMap<ShapeId, PodId>,
+    ) -> bool {
+        let mut anew = CapacityIndex::of_nodes(self);
+        let mut shapes =
+            index.shapes.iter().filter_map(|(id, kept)| Some((id, kept, pods.get(id)?)));
+        anew.free == index.free
+            && anew.total_free == index.total_free
+            && shapes.all(|(id, kept, pod)| {
+                anew.count_shape(*id, || self.shape_eligibility(*pod));
+                anew.shapes[id] == *kept
+            })
+    }
+}
+
+impl<'s> Session<'s> {
+    /// The shape of the pod, and the nodes on which pods of this shape may run.
+    pub(crate) fn shape_eligibility(&self, pod: PodId) -> ShapeEligibility<'s> {
+        ShapeEligibility {
+            shape: self.shape_of(pod),
+            nodes: &self.snapshot.nodes,
+            eligible: self.eligible_nodes(pod),
         }
     }
 }

@@ -1,0 +1,150 @@
+//! What every node answers to pods of one shape, for shapes whose fit depends on nothing else. The
+//! answers follow the log of changed nodes, from cycle to cycle as long as no node changes but in
+//! its pods.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{ChangeCursor, NodeFilter, Session};
+use crate::{
+    model::{NodeId, PodId, ShapeId},
+    reason::{FitError, FitErrors, NodeRefusal},
+};
+
+/// The answer of a node to pods of a shape.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NodeAnswer {
+    /// Why the node rejects the pods; `None` if they fit.
+    refusal: Option<NodeRefusal>,
+    /// Whether the node is for pods of this kind, as far as it runs CPU or GPU workers only.
+    has_matching_role: bool,
+    /// Whether the node has no other error than that it is too full.
+    is_only_too_full: bool,
+}
+
+/// The answers of all nodes to pods of one shape.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeAnswers {
+    updated_to: Option<ChangeCursor>,
+    /// For each node its answer, by position in `distinct`.
+    by_node: Vec<u32>,
+    /// The answers that were given so far, each with the number of nodes that give it now.
+    distinct: Vec<(Arc<NodeAnswer>, u32)>,
+    positions: BTreeMap<Arc<NodeAnswer>, u32>,
+}
+
+/// Maximum number of answers that are kept, summed over all shapes.
+const KEPT_ANSWERS_MAX: usize = 1 << 22;
+
+/// The answers to pods of several shapes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AnswersByShape(BTreeMap<ShapeId, NodeAnswers>);
+
+impl AnswersByShape {
+    /// The shapes of pods whose answers are known.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> {
+        self.0.keys().copied()
+    }
+}
+
+impl Session<'_> {
+    /// Like [`Self::fit_errors`] for a pod whose fit depends on its shape only, but for what an
+    /// added node must be like.
+    pub(super) fn fit_errors_of_shape(&self, pod: PodId) -> FitErrors {
+        let node_selection = self.shape_of(pod).node_selection();
+        let (fit_errors, is_any_for_it) = self.with_node_answers(pod, NodeAnswers::fit_errors);
+        let excluded_nodes = if is_any_for_it { None } else { self.excluded_nodes_for(pod) };
+        FitErrors { node_selection, excluded_nodes, ..fit_errors }
+    }
+
+    /// Like [`Self::nodes_that_are_only_too_full`], for a pod whose fit depends on its shape only.
+    pub(super) fn full_nodes_of_shape(&self, pod: PodId) -> Vec<NodeId> {
+        self.with_node_answers(pod, |answers| {
+            let nodes = self.node_ids().zip(&answers.by_node);
+            let full = nodes.filter(|(_, at)| answers.distinct[**at as usize].0.is_only_too_full);
+            full.map(|(node, _)| node).collect()
+        })
+    }
+
+    fn with_node_answers<T>(&self, pod: PodId, read: impl FnOnce(&NodeAnswers) -> T) -> T {
+        let mut known = self.caches.answers.0.borrow_mut();
+        let shape = self.pod(pod).shape;
+        if !known.0.contains_key(&shape)
+            && known.0.len() * self.snapshot.nodes.len() > KEPT_ANSWERS_MAX
+        {
+            known.0.clear();
+        }
+        let answers = known.0.entry(shape).or_default();
+        answers.follow_changes(self, pod);
+        read(answers)
+    }
+}
+
+impl NodeAnswers {
+    /// The errors of all nodes, and whether some node is for pods of this kind.
+    fn fit_errors(&self) -> (FitErrors, bool) {
+        let (mut fit_errors, mut is_any_for_it) = (FitErrors::default(), false);
+        for (answer, nodes) in self.distinct.iter().filter(|(_, nodes)| *nodes > 0) {
+            fit_errors.nodes += nodes;
+            is_any_for_it |= answer.has_matching_role;
+            if let Some(refusal) = &answer.refusal {
+                *fit_errors.refusals.entry(refusal.clone()).or_default() += nodes;
+            }
+        }
+        (fit_errors, is_any_for_it)
+    }
+
+    fn follow_changes(&mut self, session: &Session<'_>, pod: PodId) {
+        let changed = session.changed_nodes();
+        let since = self.updated_to.and_then(|cursor| changed.changes_since(cursor));
+        self.updated_to = Some(changed.end_cursor());
+        match since {
+            Some([]) => {}
+            Some(nodes) => {
+                let filters = session.all_filters(pod);
+                let nodes: BTreeSet<NodeId> = nodes.iter().copied().collect();
+                for node in nodes {
+                    let at = self.position_of(NodeAnswer::new(&filters, node));
+                    let before = std::mem::replace(&mut self.by_node[node.0 as usize], at);
+                    self.distinct[before as usize].1 -= 1;
+                    self.distinct[at as usize].1 += 1;
+                }
+            }
+            None => {
+                let filters = session.all_filters(pod);
+                let updated_to = self.updated_to;
+                *self = Self { updated_to, ..Self::default() };
+                for node in session.node_ids() {
+                    let at = self.position_of(NodeAnswer::new(&filters, node));
+                    self.by_node.push(at);
+                    self.distinct[at as usize].1 += 1;
+                }
+            }
+        }
+    }
+
+    fn position_of(&mut self, answer: NodeAnswer) -> u32 {
+        if let Some(at) = self.positions.get(&answer) {
+            return *at;
+        }
+        let at = u32::try_from(self.distinct.len()).expect("few answers differ");
+        let answer = Arc::new(answer);
+        self.distinct.push((Arc::clone(&answer), 0));
+        self.positions.insert(answer, at);
+        at
+    }
+}
+
+impl NodeAnswer {
+    fn new(filters: &[NodeFilter<'_>], node: NodeId) -> Self {
+        let against: Vec<FitError> =
+            filters.iter().filter_map(|filter| filter(node).err()).collect();
+        Self {
+            has_matching_role: !against.iter().any(FitError::is_worker_role_mismatch),
+            is_only_too_full: against.iter().all(FitError::is_node_too_full),
+            refusal: NodeRefusal::new(against, |_| false),
+        }
+    }
+}
