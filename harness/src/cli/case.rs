@@ -46,9 +46,6 @@ pub struct Replay {
     /// placed`; may be repeated. The exit code is 1 if one of them fails.
     #[arg(long, value_name = "CLAIM")]
     pub expect: Vec<Predicate>,
-    /// The limit of the simulated evictions.
-    #[command(flatten)]
-    pub search: SearchLimit,
     /// The scheduler.
     #[command(flatten)]
     pub scheduler: CaseScheduler,

@@ -1,9 +1,7 @@
 //! `schedlab replay`: schedules a captured cluster and prints plans and reasons.
 
 use super::CommandOutput;
-use super::case_input::{
-    NOTHING_READ, case_error, is_empty, limited_overrides, load_case, search_limit_note,
-};
+use super::case_input::{NOTHING_READ, case_error, is_empty, load_case, overrides};
 use crate::cli::Replay;
 use crate::exit::ExitStatus;
 use schedlab_casefiles::predicate::Verdict;
@@ -11,7 +9,7 @@ use schedlab_casefiles::predicate::Verdict;
 /// Runs scheduling cycles over a case and judges claims about the result.
 pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = limited_overrides(&args.scheduler, args.search.simulations)?;
+    let overrides = overrides(&args.scheduler)?;
     let case = load_case(&args.input, &mut output)?;
     let replay = case
         .replay(&overrides, args.cycles)
@@ -22,9 +20,6 @@ pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
     }
     let text = if is_empty(&case) { NOTHING_READ.to_owned() } else { replay.to_string() };
     output.print_result(&text);
-    if let Some(note) = search_limit_note(&replay, args.search.simulations) {
-        output.print_note(&note);
-    }
     let mut exit = ExitStatus::Passed;
     for claim in &args.expect {
         match claim.judge(&replay) {

@@ -102,12 +102,13 @@ fn selector_warnings(cache: &ClusterCache) -> Vec<Warning> {
 /// Warnings about groups whose owner or pods name a missing PriorityClass in a label; the class of
 /// the group is used instead.
 fn missing_class_warnings(cache: &ClusterCache) -> Vec<Warning> {
-    let by_owners = cache
-        .groups
-        .marked_records(GroupMark::ClassLabel)
-        .filter_map(|(key, record)| Some((key.clone(), record, record.class_label.as_ref()?)));
+    let is_missing = |class: &&Name| !is_known_class(&cache.priority_classes, class);
+    let by_owners =
+        cache.groups.marked_records(GroupMark::ClassLabel).filter_map(|(key, record)| {
+            Some((key.clone(), record, record.class_label.as_ref().filter(is_missing)?))
+        });
     let by_pods = cache.pods.marked_records(PodMark::Warning).filter_map(|(key, pod)| {
-        let class = pod.priority_class_label()?;
+        let class = pod.priority_class_label().filter(is_missing)?;
         let (namespace, name) = (Name::clone(&key.namespace), Name::clone(pod.group.as_ref()?));
         let group = ObjectKey { namespace, name };
         let record = cache.groups.get(&group)?;
@@ -115,9 +116,6 @@ fn missing_class_warnings(cache: &ClusterCache) -> Vec<Warning> {
     });
     let warning = |(key, record, class): (ObjectKey, &PodGroupRecord, &Name)| {
         let used = record.priority_class.as_ref().filter(|used| *used != class)?;
-        if is_known_class(&cache.priority_classes, class) {
-            return None;
-        }
         let message = format!(
             "label {PRIORITY_CLASS}: PriorityClass '{class}' does not exist: '{used}' is used"
         );
