@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::page::{Example, Page};
 
 /// Seconds after which the shell of a page is ended.
-const TIMEOUT: &str = "180";
+const TIMEOUT: &str = "900";
 
 /// What precedes the examples. The last output tells when a background command is ready: it prints
 /// a line then.
