@@ -133,10 +133,10 @@ impl Session {
     fn problem(&self, number: usize, example: &Example) -> Option<String> {
         let read = |name: String| fs::read_to_string(self.folder.join("out").join(name));
         let output = read(number.to_string()).unwrap_or_default();
-        let mut output = output.replace(&self.tmp(), "/tmp/");
-        if !output.is_empty() && !output.ends_with('\n') {
-            output.push('\n');
-        }
+        let output = output.replace(&self.tmp(), "/tmp/");
+        // Only a slow machine prints notes about slow scenarios.
+        let lines = output.lines().filter(|line| !line.starts_with("SLOW "));
+        let output: String = lines.flat_map(|line| [line, "\n"]).collect();
         let Ok(code) = read(format!("{number}.code")) else {
             return Some(format!("{output}was not reached, or did not end in {TIMEOUT} seconds"));
         };
