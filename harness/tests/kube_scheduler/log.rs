@@ -52,8 +52,8 @@ fn field<'t>(line: &'t str, name: &str) -> Option<&'t str> {
 }
 
 impl GroupOutcome {
-    /// Reads the first cycle of a group (`NAMESPACE/NAME`) that tried a placement. A cycle ends before
-    /// that if it fails, or if it is a last one of an earlier group of this name.
+    /// Reads the first cycle of a group (`NAMESPACE/NAME`) that tried a placement. The log may begin
+    /// with cycles that failed before, or that belong to a deleted group of this name.
     pub(crate) fn from_log(
         text: &str,
         group: &str,

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    CapacityIndex, Session, evictable_capacity::EvictableCapacity, node_answers::AnswersByShape,
-    node_ranking::NodeRankings, pod::PodFacts, selector_cache::SelectorCache,
-    topology::DomainPaths,
+    CapacityIndex, Session, evictable_capacity::EvictableCapacity,
+    filter_results::FilterResultsByShape, node_ranking::NodeRankings, pod::PodFacts,
+    selector_cache::SelectorCache, topology::DomainPaths,
 };
 use crate::{
     Snapshot,
@@ -37,7 +37,7 @@ pub(super) struct Caches {
     pub(super) rankings: RefCell<NodeRankings>,
     /// The index of free capacity, when no search uses it.
     pub(super) capacity: Uncloned<Option<CapacityIndex>>,
-    pub(super) answers: Uncloned<RefCell<AnswersByShape>>,
+    pub(super) filter_results: Uncloned<RefCell<FilterResultsByShape>>,
     pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,
     pub(super) allocations: AllocationOutcomeCache,

@@ -15,9 +15,9 @@ use super::{
     constraint_index::ConstraintIndex,
     cycle_outcome::CycleOutcome,
     evictable_capacity::{FreeAfterEvictions, MaximumCounts},
+    filter_results::FilterResultsByShape,
     group_states::{GroupStates, PodsByGroup},
     node::NodeStates,
-    node_answers::AnswersByShape,
     node_ranking::NodePreferences,
     pod::PodStates,
     queue_state::QueueState,
@@ -58,7 +58,7 @@ struct OnDemand {
     eligible_nodes: BTreeMap<ShapeId, Arc<[bool]>>,
     /// Follows the log of changed nodes.
     capacity: Option<CapacityIndex>,
-    answers: AnswersByShape,
+    filter_results: FilterResultsByShape,
 }
 
 /// Up to so many changed groups are sorted into the groups by age one by one.
@@ -94,7 +94,7 @@ impl KeptSession {
         caches.evictable_capacity.counts = RefCell::new(on_demand.maximum_counts);
         caches.eligible_nodes = RefCell::new(on_demand.eligible_nodes);
         caches.capacity = Uncloned(on_demand.capacity);
-        caches.answers = Uncloned(RefCell::new(on_demand.answers));
+        caches.filter_results = Uncloned(RefCell::new(on_demand.filter_results));
         Session {
             snapshot,
             profile,
@@ -161,19 +161,19 @@ impl KeptSession {
         let pods = (0..).map(PodId).zip(&snapshot.pods);
         let pods: BTreeMap<ShapeId, PodId> = pods.map(|(id, pod)| (pod.shape, id)).collect();
         let eligible = kept.caches.eligible_nodes.borrow().clone();
-        let has_equal_nodes = |(shape, nodes): (ShapeId, Arc<[bool]>)| {
-            pods.get(&shape).is_none_or(|pod| anew.eligible_nodes(*pod) == nodes)
+        let has_equal_nodes = |shape: ShapeId, nodes: &[bool]| {
+            pods.get(&shape).is_none_or(|pod| *anew.eligible_nodes(*pod) == *nodes)
         };
-        let answers: Vec<ShapeId> = kept.caches.answers.0.borrow().shapes().collect();
-        let has_equal_answers = |shape: ShapeId| {
+        let filtered: Vec<ShapeId> = kept.caches.filter_results.0.borrow().shapes().collect();
+        let has_equal_results = |shape: ShapeId| {
             let pod = pods.get(&shape).filter(|pod| anew.fit_depends_on_shape_only(**pod));
             pod.is_none_or(|pod| {
                 kept.fit_errors_of_shape(*pod) == anew.fit_errors_of_shape(*pod)
                     && kept.full_nodes_of_shape(*pod) == anew.full_nodes_of_shape(*pod)
             })
         };
-        answers.into_iter().all(has_equal_answers)
-            && eligible.into_iter().all(has_equal_nodes)
+        filtered.into_iter().all(has_equal_results)
+            && eligible.iter().all(|(shape, nodes)| has_equal_nodes(*shape, nodes))
             && anew.has_equal_capacity(&kept.take_capacity(), &pods)
             && pods.values().all(|pod| kept.has_equal_maximum_counts(&anew, *pod))
     }
@@ -296,7 +296,7 @@ impl Derived {
             known.domain_paths = None;
             known.eligible_nodes.clear();
             known.capacity = None;
-            known.answers = AnswersByShape::default();
+            known.filter_results = FilterResultsByShape::default();
             known.maximum_counts = MaximumCounts::default();
         }
         if let Some(free) = &mut known.free_after_evictions
@@ -358,7 +358,7 @@ impl OnDemand {
             domain_paths: caches.domain_paths.into_inner(),
             eligible_nodes: caches.eligible_nodes.into_inner(),
             capacity: caches.capacity.0.filter(CapacityIndex::is_small),
-            answers: caches.answers.0.into_inner(),
+            filter_results: caches.filter_results.0.into_inner(),
         }
     }
 }

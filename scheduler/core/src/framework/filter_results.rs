@@ -1,6 +1,6 @@
-//! What every node answers to pods of one shape, for shapes whose fit depends on nothing else. The
-//! answers follow the log of changed nodes, from cycle to cycle as long as no node changes but in
-//! its pods.
+//! The results of all filters for pods of one shape on every node, for shapes whose fit depends on
+//! nothing else. The results follow the log of changed nodes, from cycle to cycle as long as no node
+//! changes but in its pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,9 @@ use crate::{
     reason::{FitError, FitErrors, NodeRefusal},
 };
 
-/// The answer of a node to pods of a shape.
+/// The result of all filters for pods of a shape on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct NodeAnswer {
+struct NodeFilterResult {
     /// Why the node rejects the pods; `None` if they fit.
     refusal: Option<NodeRefusal>,
     /// Whether the node is for pods of this kind, as far as it runs CPU or GPU workers only.
@@ -24,26 +24,26 @@ struct NodeAnswer {
     is_only_too_full: bool,
 }
 
-/// The answers of all nodes to pods of one shape.
+/// The results for pods of one shape on all nodes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NodeAnswers {
+pub(super) struct NodeFilterResults {
     updated_to: Option<ChangeCursor>,
-    /// For each node its answer, by position in `distinct`.
+    /// For each node its result, by position in `distinct`.
     by_node: Vec<u32>,
-    /// The answers that were given so far, each with the number of nodes that give it now.
-    distinct: Vec<(Arc<NodeAnswer>, u32)>,
-    positions: BTreeMap<Arc<NodeAnswer>, u32>,
+    /// The results that occurred so far, each with the number of nodes that have it now.
+    distinct: Vec<(Arc<NodeFilterResult>, u32)>,
+    positions: BTreeMap<Arc<NodeFilterResult>, u32>,
 }
 
-/// Maximum number of answers that are kept, summed over all shapes.
-const KEPT_ANSWERS_MAX: usize = 1 << 22;
+/// Maximum number of results that are kept, summed over all shapes.
+const KEPT_RESULTS_MAX: usize = 1 << 22;
 
-/// The answers to pods of several shapes.
+/// The results for pods of several shapes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AnswersByShape(BTreeMap<ShapeId, NodeAnswers>);
+pub(super) struct FilterResultsByShape(BTreeMap<ShapeId, NodeFilterResults>);
 
-impl AnswersByShape {
-    /// The shapes of pods whose answers are known.
+impl FilterResultsByShape {
+    /// The shapes of pods whose results are known.
     pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> {
         self.0.keys().copied()
     }
@@ -54,42 +54,43 @@ impl Session<'_> {
     /// added node must be like.
     pub(super) fn fit_errors_of_shape(&self, pod: PodId) -> FitErrors {
         let node_selection = self.shape_of(pod).node_selection();
-        let (fit_errors, is_any_for_it) = self.with_node_answers(pod, NodeAnswers::fit_errors);
+        let (fit_errors, is_any_for_it) =
+            self.with_filter_results(pod, NodeFilterResults::fit_errors);
         let excluded_nodes = if is_any_for_it { None } else { self.excluded_nodes_for(pod) };
         FitErrors { node_selection, excluded_nodes, ..fit_errors }
     }
 
     /// Like [`Self::nodes_that_are_only_too_full`], for a pod whose fit depends on its shape only.
     pub(super) fn full_nodes_of_shape(&self, pod: PodId) -> Vec<NodeId> {
-        self.with_node_answers(pod, |answers| {
-            let nodes = self.node_ids().zip(&answers.by_node);
-            let full = nodes.filter(|(_, at)| answers.distinct[**at as usize].0.is_only_too_full);
+        self.with_filter_results(pod, |results| {
+            let nodes = self.node_ids().zip(&results.by_node);
+            let full = nodes.filter(|(_, at)| results.distinct[**at as usize].0.is_only_too_full);
             full.map(|(node, _)| node).collect()
         })
     }
 
-    fn with_node_answers<T>(&self, pod: PodId, read: impl FnOnce(&NodeAnswers) -> T) -> T {
-        let mut known = self.caches.answers.0.borrow_mut();
+    fn with_filter_results<T>(&self, pod: PodId, read: impl FnOnce(&NodeFilterResults) -> T) -> T {
+        let mut known = self.caches.filter_results.0.borrow_mut();
         let shape = self.pod(pod).shape;
         if !known.0.contains_key(&shape)
-            && known.0.len() * self.snapshot.nodes.len() > KEPT_ANSWERS_MAX
+            && known.0.len() * self.snapshot.nodes.len() > KEPT_RESULTS_MAX
         {
             known.0.clear();
         }
-        let answers = known.0.entry(shape).or_default();
-        answers.follow_changes(self, pod);
-        read(answers)
+        let results = known.0.entry(shape).or_default();
+        results.follow_changes(self, pod);
+        read(results)
     }
 }
 
-impl NodeAnswers {
+impl NodeFilterResults {
     /// The errors of all nodes, and whether some node is for pods of this kind.
     fn fit_errors(&self) -> (FitErrors, bool) {
         let (mut fit_errors, mut is_any_for_it) = (FitErrors::default(), false);
-        for (answer, nodes) in self.distinct.iter().filter(|(_, nodes)| *nodes > 0) {
+        for (result, nodes) in self.distinct.iter().filter(|(_, nodes)| *nodes > 0) {
             fit_errors.nodes += nodes;
-            is_any_for_it |= answer.has_matching_role;
-            if let Some(refusal) = &answer.refusal {
+            is_any_for_it |= result.has_matching_role;
+            if let Some(refusal) = &result.refusal {
                 *fit_errors.refusals.entry(refusal.clone()).or_default() += nodes;
             }
         }
@@ -106,7 +107,7 @@ impl NodeAnswers {
                 let filters = session.all_filters(pod);
                 let nodes: BTreeSet<NodeId> = nodes.iter().copied().collect();
                 for node in nodes {
-                    let at = self.position_of(NodeAnswer::new(&filters, node));
+                    let at = self.position_of(NodeFilterResult::new(&filters, node));
                     let before = std::mem::replace(&mut self.by_node[node.0 as usize], at);
                     self.distinct[before as usize].1 -= 1;
                     self.distinct[at as usize].1 += 1;
@@ -117,7 +118,7 @@ impl NodeAnswers {
                 let updated_to = self.updated_to;
                 *self = Self { updated_to, ..Self::default() };
                 for node in session.node_ids() {
-                    let at = self.position_of(NodeAnswer::new(&filters, node));
+                    let at = self.position_of(NodeFilterResult::new(&filters, node));
                     self.by_node.push(at);
                     self.distinct[at as usize].1 += 1;
                 }
@@ -125,19 +126,19 @@ impl NodeAnswers {
         }
     }
 
-    fn position_of(&mut self, answer: NodeAnswer) -> u32 {
-        if let Some(at) = self.positions.get(&answer) {
+    fn position_of(&mut self, result: NodeFilterResult) -> u32 {
+        if let Some(at) = self.positions.get(&result) {
             return *at;
         }
-        let at = u32::try_from(self.distinct.len()).expect("few answers differ");
-        let answer = Arc::new(answer);
-        self.distinct.push((Arc::clone(&answer), 0));
-        self.positions.insert(answer, at);
+        let at = u32::try_from(self.distinct.len()).expect("few results differ");
+        let result = Arc::new(result);
+        self.distinct.push((Arc::clone(&result), 0));
+        self.positions.insert(result, at);
         at
     }
 }
 
-impl NodeAnswer {
+impl NodeFilterResult {
     fn new(filters: &[NodeFilter<'_>], node: NodeId) -> Self {
         let against: Vec<FitError> =
             filters.iter().filter_map(|filter| filter(node).err()).collect();
