@@ -25,6 +25,9 @@ use crate::store::{
 };
 use schedlab_api::{Value, json, object_names};
 
+/// kube-apiserver's default of `--event-ttl`.
+const EVENT_TTL: Duration = Duration::from_hours(1);
+
 /// The options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -39,6 +42,10 @@ pub struct Options {
     pub workload_kinds: bool,
     /// How long the log keeps a change; `None` keeps it forever. kube-apiserver keeps 5 min.
     pub log_retention: Option<Duration>,
+    /// How long an event is kept after its last write, as kube-apiserver's `--event-ttl`; `None`
+    /// keeps events forever. An older event is removed at the next change of the cluster, so that
+    /// the removal alone never advances virtual time. Default: 1 h.
+    pub event_ttl: Option<Duration>,
     /// Whether kubelets and controllers run. Without them the emulator is only an API server.
     pub runs_controllers: bool,
     /// Names of controllers that do not run, because a client of the API replaces them.
@@ -56,6 +63,7 @@ impl Options {
             kubelet_defaults: KubeletDefaults::default(),
             workload_kinds: true,
             log_retention: None,
+            event_ttl: Some(EVENT_TTL),
             runs_controllers: true,
             replaced_controllers: Vec::new(),
             feature_gates: FeatureGates::default(),
@@ -103,8 +111,9 @@ impl Emulator {
         let webhooks = Webhooks::default();
         let manager =
             ControllerManager::new(shared.clone(), options.kubelet_defaults, options.log_retention)
+                .with_event_ttl(options.event_ttl)
                 .with_webhooks(webhooks.clone())
-                .without_controllers(options.replaced_controllers);
+            .without_controllers(options.replaced_controllers);
         let controllers =
             options.runs_controllers.then(|| Arc::new(ControllerTask(tokio::spawn(manager.run()))));
         let router = Router::with_webhooks(shared.clone(), webhooks.clone());

@@ -4,6 +4,7 @@
 //! The order is deterministic: controllers in their fixed order, keys in arrival order. After a
 //! conflict a key is reconciled again at once; after a refused write, with increasing delay.
 
+mod expiring_events;
 pub(crate) mod work_queue;
 
 use std::collections::BTreeMap;
@@ -22,11 +23,12 @@ use crate::reconcile::{
 };
 use crate::store::shared::SharedStore;
 use crate::store::{
-    EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, WebhookContext, Write,
+    DeleteOptions, EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, WebhookContext, Write,
     WriteOutcome,
 };
 use schedlab_api::{Value, json, object};
 
+use expiring_events::ExpiringEvents;
 use work_queue::{Task, WorkQueue};
 
 /// The number of reconciliations after which the controllers' task yields to other tasks.
@@ -35,6 +37,8 @@ const RECONCILIATIONS_PER_YIELD: u32 = 64;
 const IDLE_YIELDS: u32 = 8;
 /// Controllers run after this many yields, even if other tasks still write.
 const YIELDS_MAX: u32 = 4096;
+/// The field manager of the removal of expired events.
+const API_SERVER: &str = "kube-apiserver";
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 1000;
 
@@ -46,6 +50,7 @@ pub(crate) struct ControllerManager {
     feature_gates: FeatureGates,
     /// How long log entries are kept; `None` keeps them forever.
     log_retention: Option<Duration>,
+    expiring_events: ExpiringEvents,
     cache: InformerCache,
     /// The controllers that watch a kind, as indexes into [`CONTROLLERS`].
     watching: BTreeMap<Resource, Vec<usize>>,
@@ -70,6 +75,7 @@ impl ControllerManager {
             webhooks: Webhooks::default(),
             kubelet_defaults,
             log_retention,
+            expiring_events: ExpiringEvents::default(),
             cache: InformerCache::default(),
             watching: BTreeMap::new(),
             revision: 0,
@@ -85,6 +91,11 @@ impl ControllerManager {
         Self { replaced, ..self }
     }
 
+    /// Sets how long an event is kept after its last write; `None` keeps events forever.
+    pub(crate) fn with_event_ttl(self, ttl: Option<Duration>) -> Self {
+        Self { expiring_events: ExpiringEvents::new(ttl), ..self }
+    }
+
     /// Sets the admission webhooks that review the controllers' writes.
     pub(crate) fn with_webhooks(self, webhooks: Webhooks) -> Self {
         Self { webhooks, ..self }
@@ -96,6 +107,7 @@ impl ControllerManager {
         loop {
             revisions.mark_unchanged();
             self.reconcile_due().await;
+            self.remove_expired_events();
             self.compact_log();
             let clock = self.shared.clock().clone();
             let next = self.queue.next_due().map(|time| clock.instant(time));
@@ -173,6 +185,7 @@ impl ControllerManager {
 
     fn apply_change(&mut self, change: &ObjectChange) {
         self.cache.apply_change(change, self.shared.clock().now());
+        self.expiring_events.record(change, self.shared.clock().now());
         let resource = &change.key.resource;
         if !self.watching.contains_key(resource) {
             let mut all = crate::controllers::controllers_watching(resource);
@@ -256,6 +269,22 @@ impl ControllerManager {
             }
         }
         None
+    }
+
+    /// Removes the events whose time to live has passed, without admission, as etcd does when a
+    /// lease ends.
+    fn remove_expired_events(&mut self) {
+        let expired = self.expiring_events.take_expired(self.shared.clock().now(), &self.cache);
+        if expired.is_empty() {
+            return;
+        }
+        self.shared.change(|store, now| {
+            for key in expired {
+                let delete = Op::Delete(DeleteOptions::default());
+                // A client may have deleted it.
+                let _ = store.write(Write::new(key, delete, API_SERVER), now);
+            }
+        });
     }
 
     /// Compacts the change log once half of its entries are older than `log_retention`.

@@ -1,6 +1,7 @@
 //! Counts of repeated Events.
 
 use crate::emulator::test_cluster::TestCluster;
+use crate::store::EventKind;
 use schedlab_api::{
     json,
     object::{number, set, text},
@@ -105,4 +106,38 @@ async fn a_persistent_condition_is_recorded_once() {
     let failed = recorded_events(&cluster, "Failed");
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].starts_with("1x "), "{failed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_removed_an_hour_after_its_last_write() {
+    let cluster = TestCluster::new();
+    let event = |name: &str| {
+        format!(
+            "
+            apiVersion: v1
+            kind: Event
+            metadata: {{name: {name}}}
+            involvedObject: {{kind: Pod, name: p, namespace: default}}
+            reason: {name}
+            "
+        )
+    };
+    cluster.apply(&event("repeated"));
+    cluster.apply(&event("single"));
+    cluster.advance_secs(1800).await;
+    cluster.edit("events", "default/repeated", |event| set(event, &["count"], 2.into()));
+    cluster.advance_secs(1799).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
+    assert_eq!(cluster.event_reasons("p"), ["repeated", "single"]);
+    cluster.advance_secs(1).await;
+    cluster.create_gpu_nodes(&["n2"]).await;
+    assert_eq!(cluster.event_reasons("p"), ["repeated"]);
+    cluster.advance_secs(1800).await;
+    cluster.create_gpu_nodes(&["n3"]).await;
+    assert_eq!(cluster.event_reasons("p"), [""; 0]);
+    let removed = cluster.change_log();
+    let removed = removed.iter().filter(|entry| entry.kind == EventKind::Deleted);
+    let removed: Vec<(&str, &str)> =
+        removed.map(|entry| (&*entry.key.name, &*entry.manager)).collect();
+    assert_eq!(removed, [("single", "kube-apiserver"), ("repeated", "kube-apiserver")]);
 }
