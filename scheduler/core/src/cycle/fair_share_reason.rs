@@ -47,6 +47,14 @@ struct ReclaimAttempt {
     may_start: bool,
 }
 
+/// Why a job with enough capacity on nodes, once pods are evicted, stays pending.
+enum CauseOutsideNodes {
+    /// This queue would exceed its fair share.
+    QueueAtFairShare(QueueId),
+    /// This job of the same queue comes first.
+    HeadOfLine(JobKey),
+}
+
 impl OverQuotaUse {
     pub(crate) fn new(session: &Session<'_>) -> Self {
         let accounts = session.accounts();
@@ -74,7 +82,7 @@ impl OverQuotaUse {
             return;
         }
         let mut heads = HeadJobs::default();
-        let mut blocked: Vec<(JobKey, Reclaimer, Option<usize>)> = Vec::new();
+        let mut waiting: Vec<(JobKey, Vec<PodId>, ReclaimAttempt)> = Vec::new();
         for (&id, reason) in reasons.iter() {
             let group = session.group(id);
             let Some(queue) = group.queue_id().filter(|_| lacks_capacity(reason)) else { continue };
@@ -86,49 +94,46 @@ impl OverQuotaUse {
             if !may_start && session.may_run_after_evictions(id) {
                 heads.insert_job(queue, key);
             }
-            let attempt = ReclaimAttempt { reclaimer, may_start };
-            if let Some(top) = self.lending_level_if_sufficient(session, &pods, &attempt, reason) {
-                blocked.push((key, reclaimer, Some(top).filter(|_| !may_start)));
-            }
+            waiting.push((key, pods, ReclaimAttempt { reclaimer, may_start }));
         }
-        for (key, reclaimer, short_below) in blocked {
+        for (key, pods, attempt) in waiting {
             let Some(reason) = reasons.get_mut(&key.group()) else { continue };
-            let new_reason = match short_below {
-                Some(top) => highest_queue_at_fair_share(&reclaimer, session.accounts(), top)
-                    .map(|queue| fair_share_reason(session, reason, &reclaimer, queue)),
-                None => heads
-                    .head_before(reclaimer.queue, key)
-                    .map(|earlier| head_of_line_reason(session, reason, reclaimer.queue, earlier)),
+            let Some(cause) = self.cause_outside_nodes(session, &heads, key, &attempt) else {
+                continue;
             };
-            if let Some(new_reason) = new_reason {
-                *reason = new_reason;
+            if !lacks_free_capacity_only(reason)
+                || !self.would_fit_after_evictions(session, &pods, &attempt)
+            {
+                continue;
             }
+            let reclaimer = &attempt.reclaimer;
+            *reason = match cause {
+                CauseOutsideNodes::QueueAtFairShare(queue) => {
+                    fair_share_reason(session, reason, reclaimer, queue)
+                }
+                CauseOutsideNodes::HeadOfLine(earlier) => {
+                    head_of_line_reason(session, reason, reclaimer.queue, earlier)
+                }
+            };
         }
     }
 
-    /// The level of [`Self::highest_lending_level`], if evicting the lenders would free enough
-    /// capacity for the pods and nothing else keeps the pods from running.
-    fn lending_level_if_sufficient(
-        &mut self,
+    /// What keeps the job from running if the lenders have enough capacity for it; `None` if they
+    /// have not, or if nothing does.
+    fn cause_outside_nodes(
+        &self,
         session: &Session<'_>,
-        pods: &[PodId],
-        attempt: &ReclaimAttempt,
-        reason: &Reason,
-    ) -> Option<usize> {
-        let is_full = || {
-            let suggestion = reason.suggestion();
-            matches!(
-                suggestion,
-                Suggestion::FreeCapacity {
-                    location: CapacityLocation::AnyNode
-                        | CapacityLocation::FullNodes { .. }
-                        | CapacityLocation::FullOrNewNodes { .. },
-                    ..
-                }
-            )
-        };
-        let top = self.highest_lending_level(&attempt.reclaimer, session.accounts())?;
-        (is_full() && self.would_fit_after_evictions(session, pods, attempt)).then_some(top)
+        heads: &HeadJobs,
+        key: JobKey,
+        ReclaimAttempt { reclaimer, may_start }: &ReclaimAttempt,
+    ) -> Option<CauseOutsideNodes> {
+        let top = self.highest_lending_level(reclaimer, session.accounts())?;
+        if *may_start {
+            let earlier = heads.head_before(reclaimer.queue, key)?;
+            return Some(CauseOutsideNodes::HeadOfLine(earlier));
+        }
+        highest_queue_at_fair_share(reclaimer, session.accounts(), top)
+            .map(CauseOutsideNodes::QueueAtFairShare)
     }
 
     /// The index, in the path from the job's queue to the root, of the highest queue with a sibling
@@ -203,6 +208,19 @@ impl OverQuotaUse {
         }
         self.full_nodes.entry(session.pod(pod).shape).or_insert_with(find).clone()
     }
+}
+
+/// Whether the reason is that nodes are full, and nothing else.
+fn lacks_free_capacity_only(reason: &Reason) -> bool {
+    matches!(
+        reason.suggestion(),
+        Suggestion::FreeCapacity {
+            location: CapacityLocation::AnyNode
+                | CapacityLocation::FullNodes { .. }
+                | CapacityLocation::FullOrNewNodes { .. },
+            ..
+        }
+    )
 }
 
 fn evictable_pods(session: &Session<'_>, node: NodeId) -> Vec<EvictablePod> {

@@ -557,11 +557,6 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             .filter(|queue| is_inside(queue) && policy.may_evict_from(context, preemptor, *queue));
         let is_other_job =
             |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
-        let victims = VictimOrder::new(candidates, accounts, queues, is_other_job);
-        let mut remaining = RemainingUse::default();
-        let victims = victims.filter(|unit| {
-            restriction.is_none() || policy.may_evict_next(context, preemptor, &mut remaining, unit)
-        });
         let accepts = |solution: &Solution| policy.accepts_solution(context, preemptor, solution);
         let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
         let open_domains = OpenDomains::new(statement, capacity, preemptor);
@@ -596,7 +591,12 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             let order = common_order.get_or_insert_with(|| all().cloned().collect());
             search.run_search(order.iter())
         } else {
-            search.run_search(victims)
+            let victims = VictimOrder::new(candidates, accounts, queues, is_other_job);
+            let mut remaining = RemainingUse::default();
+            search.run_search(victims.filter(|unit| {
+                restriction.is_none()
+                    || policy.may_evict_next(context, preemptor, &mut remaining, unit)
+            }))
         }
     }
 }
