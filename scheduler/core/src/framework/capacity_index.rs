@@ -90,6 +90,12 @@ impl CapacityIndex {
         self.updated_to = Some(changed.end_cursor());
     }
 
+    /// Whether the pods on the node, or pipelined to it, request more than it has.
+    pub(crate) fn is_overcommitted(&self, node: NodeId) -> bool {
+        let free = &self.free[node.0 as usize].resources;
+        *free != free.at_least_zero()
+    }
+
     /// Free capacity of all nodes together.
     pub(crate) const fn total_free(&self) -> PerResource<i64> {
         self.total_free

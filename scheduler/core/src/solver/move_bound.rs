@@ -2,16 +2,113 @@
 //! the evicted pods can all have a place, and which pods move in vain. A simulation costs a hundred
 //! times as much as these counts, and on a full cluster almost every one fails.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{EvictableUnit, Search, SearchMode, Solution};
+use super::{EvictableUnit, Preemptor, Search, SearchMode, Solution};
 use crate::{
-    framework::FreedCapacity,
-    model::{NodeId, ShapeId},
+    framework::{CapacityIndex, FreedCapacity, PodState, Session},
+    model::{NodeId, PodId, ShapeId},
 };
 
 /// Number of shapes of one scenario up to which they are compared with each other.
 const SHAPES_MAX: usize = 16;
+
+/// What all moves together can make room for: no pod leaves the cluster, so a job cannot be placed
+/// if it and the pods that may run only on the job's nodes need more room than these nodes have.
+pub(super) struct MoveBounds {
+    /// For the most frequent shapes of placed pods, the number of these pods.
+    placed: Vec<(ShapeId, u64)>,
+    /// For each shape that jobs were compared with: how many of its pods would have room beside
+    /// the placed ones, if all preemptible pods were placed again in the best way.
+    room: BTreeMap<ShapeId, u64>,
+}
+
+impl MoveBounds {
+    pub(super) fn new(session: &Session<'_>, capacity: &mut CapacityIndex) -> Self {
+        let mut counts: BTreeMap<ShapeId, (PodId, u64)> = BTreeMap::new();
+        for pod in session.pod_ids() {
+            if let Some(node) = node_to_keep(session, pod)
+                && !capacity.is_overcommitted(node)
+                && session.eligible_nodes(pod)[node.0 as usize]
+            {
+                counts.entry(session.pod(pod).shape).or_insert((pod, 0)).1 += 1;
+            }
+        }
+        let mut placed: Vec<(ShapeId, (PodId, u64))> = counts.into_iter().collect();
+        placed.sort_by_key(|(_, (_, count))| Reverse(*count));
+        placed.truncate(SHAPES_MAX);
+        for (shape, (pod, _)) in &placed {
+            capacity.count_shape(*shape, || session.shape_eligibility(*pod));
+        }
+        let counts = placed.iter().map(|(shape, (_, count))| (*shape, *count)).collect();
+        let mut bounds = Self { placed: counts, room: BTreeMap::new() };
+        for (_, (pod, _)) in placed {
+            bounds.compare_with_shape_of(session, capacity, pod);
+        }
+        bounds
+    }
+
+    /// Whether there may be moves after which the job has a place.
+    pub(super) fn may_place(
+        &mut self,
+        session: &Session<'_>,
+        capacity: &mut CapacityIndex,
+        job: &Preemptor,
+    ) -> bool {
+        for &pod in &job.pods {
+            self.compare_with_shape_of(session, capacity, pod);
+        }
+        let needed = job.pods_by_shape(session);
+        self.room.iter().all(|(shape, room)| count_taken(capacity, &needed, *shape) <= *room)
+    }
+
+    fn compare_with_shape_of(
+        &mut self,
+        session: &Session<'_>,
+        capacity: &mut CapacityIndex,
+        pod: PodId,
+    ) {
+        let shape = session.pod(pod).shape;
+        if self.room.contains_key(&shape) {
+            return;
+        }
+        capacity.count_shape(shape, || session.shape_eligibility(pod));
+        let placed = self.placed.iter().map(|(shape, count)| (shape, count));
+        let taken = count_taken(capacity, placed, shape);
+        self.room.insert(shape, session.max_room_for_shape_of(pod).saturating_sub(taken));
+    }
+}
+
+/// The node on which the pod has a place that it keeps, or that it gives up only for another one;
+/// `None` if it has none, or no action evicts it.
+fn node_to_keep(session: &Session<'_>, pod: PodId) -> Option<NodeId> {
+    match session.state(pod) {
+        PodState::Allocated(node) => {
+            let group = session.pod(pod).group.map(|group| session.group(group));
+            let stays = session.can_evict(pod) && !group.is_some_and(|group| group.preemptible);
+            (!stays).then_some(node)
+        }
+        PodState::Pipelined(node) | PodState::Moving { to: node, .. } => Some(node),
+        PodState::Pending
+        | PodState::Gated
+        | PodState::Releasing(_)
+        | PodState::Stuck(_)
+        | PodState::OnExcludedNode
+        | PodState::OnMissingNode
+        | PodState::Finished => None,
+    }
+}
+
+/// How many pods of the shape `smaller` the room would hold that these pods take wherever they are.
+fn count_taken<'a>(
+    capacity: &mut CapacityIndex,
+    pods: impl IntoIterator<Item = (&'a ShapeId, &'a u64)>,
+    smaller: ShapeId,
+) -> u64 {
+    pods.into_iter().fold(0, |sum: u64, (shape, count)| {
+        sum.saturating_add(count.saturating_mul(capacity.times_requested(*shape, smaller)))
+    })
+}
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Whether there is room for the job and all evicted pods, as far as counts show: for each
@@ -35,10 +132,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             return true;
         }
         pods.keys().all(|smaller| {
-            let taken = pods.iter().map(|(shape, count)| {
-                count.saturating_mul(self.capacity.times_requested(*shape, *smaller))
-            });
-            let taken = taken.fold(0, u64::saturating_add);
+            let taken = count_taken(self.capacity, &pods, *smaller);
             taken == 0 || self.capacity.count_room_once_freed(*smaller, &freed) >= taken
         })
     }

@@ -14,6 +14,7 @@ use super::{
     SearchInputs, SearchMemory, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
+    move_bound::MoveBounds,
     search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
@@ -118,6 +119,9 @@ struct SolverState {
     /// The candidates in the order in which they are considered for every job, if the action
     /// considers the same ones for all jobs; since the last solution.
     common_order: Option<Vec<EvictableUnit>>,
+    /// What all moves together can make room for, if victims are only moved; since the last
+    /// solution.
+    move_bounds: Option<MoveBounds>,
     /// Jobs that could evict victims but exceed the limit of preemptions per cycle.
     preemption_limited: Vec<PodGroupId>,
     /// Whether jobs and victims of solutions were removed.
@@ -187,13 +191,17 @@ impl SolverState {
         policy: &impl EvictionPolicy,
         inputs: &mut SearchInputs,
     ) -> Option<Self> {
-        let capacity = statement.take_capacity();
+        let mut capacity = statement.take_capacity();
         let session: &Session<'_> = statement;
         // Only a placed job changes whether another may start.
         let context = SearchContext::new(session, session.accounts(), &capacity);
-        let may_start =
-            |job: &QueuedJob| policy.may_start(&context, &Preemptor::new(session, *job));
-        if !jobs.iter().any(may_start) {
+        let preemptors = jobs.iter().map(|job| Preemptor::new(session, *job));
+        let startable = preemptors.filter(|preemptor| policy.may_start(&context, preemptor));
+        let mut move_bounds = None;
+        let may_place = |preemptor| {
+            has_room_after_moves(session, policy, &mut move_bounds, &mut capacity, &preemptor)
+        };
+        if !startable.into_iter().any(may_place) {
             statement.return_capacity(capacity);
             return None;
         }
@@ -203,8 +211,15 @@ impl SolverState {
             return None;
         }
         let pending = inputs.take_pending(session, jobs);
-        let (common_order, preemption_limited, has_solved) = (None, Vec::new(), false);
-        Some(Self { candidates, capacity, pending, common_order, preemption_limited, has_solved })
+        Some(Self {
+            candidates,
+            capacity,
+            pending,
+            common_order: None,
+            move_bounds,
+            preemption_limited: Vec::new(),
+            has_solved: false,
+        })
     }
 
     /// Gives back what later actions can use.
@@ -227,7 +242,7 @@ impl SolverState {
         preemptor: &Preemptor,
         solution: &Solution,
     ) -> BTreeSet<QueueId> {
-        self.common_order = None;
+        (self.common_order, self.move_bounds) = (None, None);
         self.has_solved = true;
         self.pending.remove_job(preemptor.queue, preemptor.key);
         if let Some(more) = queued_job(session, preemptor.group) {
@@ -272,6 +287,11 @@ fn solve_each(
                 &preemptor,
             )
         {
+            continue;
+        }
+        let SolverState { move_bounds, capacity, .. } = state;
+        if !has_room_after_moves(statement, policy, move_bounds, capacity, &preemptor) {
+            statement.count_filtered();
             continue;
         }
         let demand = JobDemand::new(statement, &preemptor);
@@ -327,6 +347,22 @@ fn solve_each(
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
+}
+
+/// Whether the job may have a place once pods moved; `true` if the action does not only move pods.
+fn has_room_after_moves(
+    session: &Session<'_>,
+    policy: &impl EvictionPolicy,
+    bounds: &mut Option<MoveBounds>,
+    capacity: &mut CapacityIndex,
+    job: &Preemptor,
+) -> bool {
+    match policy.search_mode() {
+        SearchMode::Evict => true,
+        SearchMode::Move => bounds
+            .get_or_insert_with(|| MoveBounds::new(session, capacity))
+            .may_place(session, capacity, job),
+    }
 }
 
 /// For which jobs a failed search for the job shows that they fail, too.
