@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
 use crate::{
     actions::allocate::PendingReasons,
-    framework::{FreeCapacity, Session},
+    framework::{CapacityRequest, FreeCapacity, Session},
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
@@ -14,7 +14,7 @@ use crate::{
         reclaim::{Reclaimer, Victims, diverging_queues},
     },
     reason::{CapacityLocation, Quantity, Reason, Suggestion},
-    resources::{Amount, PerResource, ResourceName},
+    resources::{Amount, PerResource, ResourceName, Resources},
 };
 
 /// The preemptible over-quota usage of all queues, and the unallocated capacity.
@@ -27,6 +27,8 @@ pub(crate) struct OverQuotaUse {
     /// Cached results of [`Self::would_fit_after_evictions`], by shape of the first pod, number of
     /// pods, queue and whether the queue's share lets the job reclaim.
     fits_once_evicted: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
+    /// What is known of [`Self::count_after_evictions`], by shape and queue.
+    counts_once_evicted: BTreeMap<(ShapeId, QueueId), CountAfterEvictions>,
     /// The nodes that are only too full, by shapes of pods whose fit depends on nothing else.
     full_nodes: BTreeMap<ShapeId, Vec<NodeId>>,
     /// The pods that actions may evict from each node.
@@ -39,6 +41,18 @@ struct EvictablePod {
     queue: QueueId,
     /// What the queue is charged for it, as counted for fair shares.
     amount: PerResource<i64>,
+}
+
+/// How many pods of a shape fit on nodes once all lenders' pods leave, node by node as far as a job
+/// asked for.
+#[derive(Default)]
+struct CountAfterEvictions {
+    /// Number of the nodes that were looked at.
+    nodes: usize,
+    /// Number of pods that fit on these nodes.
+    pods: u64,
+    /// Whether each queue lends what pods of the shape request, as far as it is known.
+    lenders: BTreeMap<QueueId, bool>,
 }
 
 /// A pending job, and whether the share of its queue lets it reclaim.
@@ -169,6 +183,14 @@ impl OverQuotaUse {
     ) -> bool {
         let Some(first) = pods.first() else { return false };
         let (shape, queue) = (session.pod(*first).shape, attempt.reclaimer.queue);
+        let is_plain = session.fit_depends_on_shape_only(*first)
+            && session.shape_of(*first).claims.is_empty()
+            && session.shape_of(*first).fractional_gpu.is_none();
+        if !attempt.may_start && is_plain && pods.iter().all(|pod| session.pod(*pod).shape == shape)
+        {
+            let needed = u64::try_from(pods.len()).expect("pod ids are 32 bits");
+            return self.count_after_evictions(session, *first, attempt, needed) >= needed;
+        }
         let key = (shape, pods.len(), queue, attempt.may_start);
         if let Some(known) = self.fits_once_evicted.get(&key) {
             return *known;
@@ -201,6 +223,39 @@ impl OverQuotaUse {
 }
 
 impl OverQuotaUse {
+    /// How many pods like this one fit on full nodes once all lenders' pods leave; counts until
+    /// `needed` are found. Which queues lend does not depend on the number of pods.
+    fn count_after_evictions(
+        &mut self,
+        session: &Session<'_>,
+        pod: PodId,
+        attempt: &ReclaimAttempt,
+        needed: u64,
+    ) -> u64 {
+        let key = (session.pod(pod).shape, attempt.reclaimer.queue);
+        let mut known = self.counts_once_evicted.remove(&key).unwrap_or_default();
+        if known.pods < needed {
+            let nodes = self.nodes_that_are_only_too_full(session, pod);
+            let mut lends = |victim: &EvictablePod| {
+                let lends = || may_reclaim_amount(session, attempt, victim.queue, victim.amount);
+                *known.lenders.entry(victim.queue).or_insert_with(lends)
+            };
+            while known.pods < needed
+                && let Some(&node) = nodes.get(known.nodes)
+            {
+                known.nodes += 1;
+                let evictable =
+                    self.evictable.entry(node).or_insert_with(|| evictable_pods(session, node));
+                let leaving = evictable.iter().filter(|victim| lends(victim));
+                let leaving: Vec<PodId> = leaving.map(|victim| victim.pod).collect();
+                known.pods += u64::from(count_without(session, pod, node, &leaving));
+            }
+        }
+        let count = known.pods;
+        self.counts_once_evicted.insert(key, known);
+        count
+    }
+
     fn nodes_that_are_only_too_full(&mut self, session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
         let find = || session.nodes_that_are_only_too_full(pod);
         if !session.fit_depends_on_shape_only(pod) {
@@ -231,6 +286,24 @@ fn evictable_pods(session: &Session<'_>, node: NodeId) -> Vec<EvictablePod> {
         session.can_evict(pod).then(|| EvictablePod { pod, queue, amount: amount() })
     });
     evictable.collect()
+}
+
+/// How many pods like this one, without claims and GPU fractions, fit on the node without the pods
+/// `leaving`.
+fn count_without(session: &Session<'_>, pod: PodId, node: NodeId, leaving: &[PodId]) -> u32 {
+    let (info, requests) = (session.node_info(node), &session.shape_of(pod).requests);
+    let free = info.free_after_release();
+    let is_plain = info.shared_devices.is_empty()
+        && info.claims.is_empty()
+        && info.stuck.is_empty()
+        && free == free.at_least_zero();
+    let freed = || leaving.iter().map(|pod| session.shape_of(*pod).requests.gpu_milli);
+    if is_plain && requests.gpu_milli > freed().fold(free.gpu_milli, i64::saturating_add) {
+        return 0;
+    }
+    let nothing = Resources::default();
+    let request = CapacityRequest { resources: requests, once_per_node: &nothing, fraction: None };
+    free_capacity_without(session, node, leaving).count_fitting_pods(None, request)
 }
 
 /// Free capacity of the node without the pods `leaving`.
