@@ -214,6 +214,24 @@ impl CapacityIndex {
         })
     }
 
+    /// For pods of a counted shape the room on all nodes without assumed evictions, whatever the
+    /// number of pods that a node takes.
+    pub(crate) fn room_total(&self, shape: ShapeId) -> u64 {
+        self.shapes[&shape].room_total
+    }
+
+    /// Like [`Self::room_total`], on each node.
+    pub(crate) fn room_by_node(&self, shape: ShapeId) -> &[u32] {
+        &self.shapes[&shape].room
+    }
+
+    /// Like [`Self::room_total`], on `node` and with assumed evictions.
+    pub(crate) fn room_once_evicted(&self, shape: ShapeId, node: NodeId) -> u32 {
+        let at = node.0 as usize;
+        let freed = self.assumed_freed.get(at).and_then(Option::as_ref);
+        self.shapes[&shape].room_at(at, &self.free[at], freed)
+    }
+
     /// How often a pod of the counted shape `larger` requests what a pod of `smaller` requests,
     /// except for the number of pods: wherever it is placed, it takes the room of that many. 0 if
     /// it may run on other nodes; claims and GPU fractions are not compared.

@@ -69,13 +69,70 @@ impl MoveBounds {
         pod: PodId,
     ) {
         let shape = session.pod(pod).shape;
-        if self.room.contains_key(&shape) {
+        if self.room.contains_key(&shape) || self.room.len() == 2 * SHAPES_MAX {
             return;
         }
         capacity.count_shape(shape, || session.shape_eligibility(pod));
         let placed = self.placed.iter().map(|(shape, count)| (shape, count));
         let taken = count_taken(capacity, placed, shape);
         self.room.insert(shape, session.max_room_for_shape_of(pod).saturating_sub(taken));
+    }
+}
+
+/// A shape for whose pods the assumed evictions of a search leave too little room.
+pub(crate) struct BlockingShape {
+    shape: ShapeId,
+    /// Number of assumed evictions that are counted.
+    counted: usize,
+    /// Number of pods of the shape in whose place the job and the evicted pods will be.
+    taken: u64,
+    /// By shape of evicted pods: in the place of how many pods of the blocking shape each will be.
+    times_requested: BTreeMap<ShapeId, u64>,
+    /// Number of pods of the shape for which there is room once the pods are evicted.
+    room: u64,
+    room_by_node: Vec<u32>,
+}
+
+impl BlockingShape {
+    /// Counts more assumed evictions, and returns whether there is too little room.
+    fn is_short(
+        &mut self,
+        session: &Session<'_>,
+        capacity: &mut CapacityIndex,
+        evicted: &[&EvictableUnit],
+    ) -> bool {
+        for &(pod, node) in evicted.iter().flat_map(|unit| &unit.pods) {
+            let room = capacity.room_once_evicted(self.shape, node);
+            let before = std::mem::replace(&mut self.room_by_node[node.0 as usize], room);
+            self.room = self.room + u64::from(room) - u64::from(before);
+            let shape = session.pod(pod).shape;
+            if let Some(times) = self.times_requested_by(session, capacity, pod)
+                && capacity.is_eligible(shape, node)
+            {
+                self.taken = self.taken.saturating_add(times);
+            }
+        }
+        self.room < self.taken
+    }
+
+    /// `None` once too many shapes are compared.
+    fn times_requested_by(
+        &mut self,
+        session: &Session<'_>,
+        capacity: &mut CapacityIndex,
+        pod: PodId,
+    ) -> Option<u64> {
+        let shape = session.pod(pod).shape;
+        if let Some(times) = self.times_requested.get(&shape) {
+            return Some(*times);
+        }
+        if self.times_requested.len() == SHAPES_MAX {
+            return None;
+        }
+        capacity.count_shape(shape, || session.shape_eligibility(pod));
+        let times = capacity.times_requested(shape, self.shape);
+        self.times_requested.insert(shape, times);
+        Some(times)
     }
 }
 
@@ -115,6 +172,39 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// shape, all nodes together have as much room as those pods take that may run on no other
     /// nodes.
     pub(super) fn may_place_all(&mut self, evicted: &[&EvictableUnit]) -> bool {
+        let Some(shape) = self.shape_without_room(evicted) else { return true };
+        if !self.shapes_with_room.contains(&shape) {
+            let capacity = &mut *self.capacity;
+            let job = self.preemptor.pods_by_shape(self.statement);
+            self.blocking_shape = Some(BlockingShape {
+                shape,
+                counted: 0,
+                taken: count_taken(capacity, &job, shape),
+                times_requested: BTreeMap::new(),
+                room: capacity.room_total(shape),
+                room_by_node: capacity.room_by_node(shape).to_vec(),
+            });
+        }
+        false
+    }
+
+    /// Whether all assumed evictions together leave too little room for pods of a shape that
+    /// rejected moves before. Then any of these moves fail, since a move makes no more room for
+    /// others than its pods take elsewhere.
+    pub(super) fn is_blocked_by_shape(&mut self) -> bool {
+        let Some(blocking) = &mut self.blocking_shape else { return false };
+        let units = &self.assumed_evicted[blocking.counted..];
+        let is_blocked = blocking.is_short(self.statement, self.capacity, units);
+        blocking.counted = self.assumed_evicted.len();
+        if !is_blocked {
+            self.shapes_with_room.insert(blocking.shape);
+            self.blocking_shape = None;
+        }
+        is_blocked
+    }
+
+    /// A shape for whose pods there is too little room.
+    fn shape_without_room(&mut self, evicted: &[&EvictableUnit]) -> Option<ShapeId> {
         let mut pods = self.preemptor.pods_by_shape(self.statement);
         let mut freed: BTreeMap<NodeId, FreedCapacity> = BTreeMap::new();
         for &(pod, node) in evicted.iter().flat_map(|unit| &unit.pods) {
@@ -129,11 +219,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             }
         }
         if pods.len() > SHAPES_MAX {
-            return true;
+            return None;
         }
-        pods.keys().all(|smaller| {
+        pods.keys().copied().find(|smaller| {
             let taken = count_taken(self.capacity, &pods, *smaller);
-            taken == 0 || self.capacity.count_room_once_freed(*smaller, &freed) >= taken
+            taken > 0 && self.capacity.count_room_once_freed(*smaller, &freed) < taken
         })
     }
 
@@ -155,7 +245,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let Self { statement, capacity, shapes_in_vain, .. } = self;
         unit.pods.iter().all(|&(pod, _)| {
             let other = statement.pod(pod).shape;
-            *shapes_in_vain.entry(other).or_insert_with(|| {
+            *shapes_in_vain[other.0 as usize].get_or_insert_with(|| {
                 capacity.count_shape(other, || statement.shape_eligibility(pod));
                 let requested = &statement.snapshot.shapes[shape.0 as usize].requests;
                 capacity.times_requested(other, shape) > 0

@@ -29,6 +29,11 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         needed: &BTreeMap<ShapeId, u64>,
     ) -> Option<Solution> {
         let Some(domains) = self.required_domains else {
+            if self.is_blocked_by_shape() {
+                self.trials += 1;
+                self.statement.count_filtered();
+                return None;
+            }
             return self.simulate_in_domain(needed, None);
         };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {

@@ -599,7 +599,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
         let share_bounds =
             restriction.map_or(&[][..], |restriction| restriction.share_bounds.as_slice());
         let limits = LimitCheck::with_share_bounds(share_bounds);
-        let nodes = statement.snapshot.nodes.len();
+        let (nodes, shapes) = (statement.snapshot.nodes.len(), statement.snapshot.shapes.len());
         let search = Search {
             statement,
             capacity,
@@ -617,7 +617,9 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             share_bounds,
             is_rejected: false,
             is_contested: false,
-            shapes_in_vain: BTreeMap::new(),
+            shapes_in_vain: vec![None; shapes],
+            blocking_shape: None,
+            shapes_with_room: BTreeSet::new(),
             trials: 0,
             jobs_ahead: Vec::new(),
         };
