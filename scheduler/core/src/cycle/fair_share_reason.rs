@@ -1,12 +1,12 @@
 //! Finds pending jobs whose queue is at its fair share: other queues use more than their quotas,
 //! but reclaim evicts none of their pods.
 
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
 use crate::{
     actions::allocate::PendingReasons,
-    framework::{CapacityRequest, FreeCapacity, Session},
+    framework::{CapacityRequest, FreeCapacity, FreedCapacity, Session},
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
     queues::{
@@ -40,7 +40,7 @@ struct EvictablePod {
     pod: PodId,
     queue: QueueId,
     /// What the queue is charged for it, as counted for fair shares.
-    amount: PerResource<i64>,
+    amount: OnceCell<PerResource<i64>>,
 }
 
 /// How many pods of a shape fit on nodes once all lenders' pods leave, node by node as far as a job
@@ -197,7 +197,8 @@ impl OverQuotaUse {
         }
         let mut takable: BTreeMap<(QueueId, [i64; 3]), bool> = BTreeMap::new();
         let mut may_leave = |victim: &EvictablePod| {
-            let EvictablePod { queue, amount, .. } = *victim;
+            let EvictablePod { pod, queue, ref amount } = *victim;
+            let amount = *amount.get_or_init(|| session.fair_share_request(&[pod]));
             let may_take = || may_reclaim_amount(session, attempt, queue, amount);
             *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
@@ -237,7 +238,7 @@ impl OverQuotaUse {
         if known.pods < needed {
             let nodes = self.nodes_that_are_only_too_full(session, pod);
             let mut lends = |victim: &EvictablePod| {
-                let lends = || may_reclaim_amount(session, attempt, victim.queue, victim.amount);
+                let lends = || lends_to(session.accounts(), &attempt.reclaimer, victim.queue);
                 *known.lenders.entry(victim.queue).or_insert_with(lends)
             };
             while known.pods < needed
@@ -282,8 +283,7 @@ fn evictable_pods(session: &Session<'_>, node: NodeId) -> Vec<EvictablePod> {
     let evictable = session.node_info(node).staying.iter().filter_map(|&pod| {
         let group = session.pod(pod).group.map(|group| session.group(group));
         let queue = group.filter(|group| group.preemptible)?.queue_id()?;
-        let amount = || session.fair_share_request(&[pod]);
-        session.can_evict(pod).then(|| EvictablePod { pod, queue, amount: amount() })
+        session.can_evict(pod).then(|| EvictablePod { pod, queue, amount: OnceCell::new() })
     });
     evictable.collect()
 }
@@ -291,19 +291,21 @@ fn evictable_pods(session: &Session<'_>, node: NodeId) -> Vec<EvictablePod> {
 /// How many pods like this one, without claims and GPU fractions, fit on the node without the pods
 /// `leaving`.
 fn count_without(session: &Session<'_>, pod: PodId, node: NodeId, leaving: &[PodId]) -> u32 {
-    let (info, requests) = (session.node_info(node), &session.shape_of(pod).requests);
-    let free = info.free_after_release();
-    let is_plain = info.shared_devices.is_empty()
-        && info.claims.is_empty()
-        && info.stuck.is_empty()
-        && free == free.at_least_zero();
-    let freed = || leaving.iter().map(|pod| session.shape_of(*pod).requests.gpu_milli);
-    if is_plain && requests.gpu_milli > freed().fold(free.gpu_milli, i64::saturating_add) {
-        return 0;
+    let (info, nothing) = (session.node_info(node), Resources::default());
+    let resources = &session.shape_of(pod).requests;
+    let request = CapacityRequest { resources, once_per_node: &nothing, fraction: None };
+    let free = FreeCapacity::of_node(session, node);
+    let has_shares = !(info.shared_devices.is_empty() && info.claims.is_empty());
+    // These nodes have more room without their pods than the requests of the pods.
+    let is_overcommitted = free.resources != free.resources.at_least_zero();
+    if has_shares || is_overcommitted || !info.stuck.is_empty() {
+        return free_capacity_without(session, node, leaving).count_fitting_pods(None, request);
     }
-    let nothing = Resources::default();
-    let request = CapacityRequest { resources: requests, once_per_node: &nothing, fraction: None };
-    free_capacity_without(session, node, leaving).count_fitting_pods(None, request)
+    let mut freed = FreedCapacity::default();
+    for pod in leaving {
+        freed.free_pod(session.node(node), session.shape_of(*pod), &[]);
+    }
+    free.count_fitting_pods(Some(&freed), request)
 }
 
 /// Free capacity of the node without the pods `leaving`.
@@ -328,14 +330,18 @@ fn may_reclaim_amount(
     amount: PerResource<i64>,
 ) -> bool {
     let accounts = session.accounts();
-    let Some((_, sibling)) = diverging_queues(accounts, reclaimer.queue, queue) else {
-        return false;
-    };
-    let lends =
-        reclaimer.requested_resources().any(|at| lent_amount_of(accounts.account(sibling), at) > 0);
     let victims = Victims::from([(queue, vec![amount])]);
     let saturation = session.profile.reclaim_saturation_milli;
-    lends && (!may_start || reclaimer.may_reclaim_all(accounts, &victims, saturation))
+    lends_to(accounts, reclaimer, queue)
+        && (!may_start || reclaimer.may_reclaim_all(accounts, &victims, saturation))
+}
+
+/// Whether the queue, or the ancestor of it that competes with the job, lends what the job requests.
+fn lends_to(accounts: &QueueAccounts, reclaimer: &Reclaimer, queue: QueueId) -> bool {
+    diverging_queues(accounts, reclaimer.queue, queue).is_some_and(|(_, sibling)| {
+        let mut requested = reclaimer.requested_resources();
+        requested.any(|at| lent_amount_of(accounts.account(sibling), at) > 0)
+    })
 }
 
 /// The highest queue in the path, up to index `top`, that would exceed its fair share with the job

@@ -11,7 +11,7 @@ use std::{
 use super::{
     CapacityIndex, EvictableUnit, EvictionCandidates, FailedSearch, JobClass, OpenDomains,
     PendingJobs, Preemptor, QueueAccounts, SchedulingSignature, Search, SearchContext,
-    SearchInputs, SearchMemory, SearchMode, Solution, VictimOrder,
+    SearchInputs, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
     move_bound::MoveBounds,
@@ -162,8 +162,7 @@ pub(crate) fn solve_pending_jobs(
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
         let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
-        let memory = accepted.current_memory(statement);
-        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, memory);
+        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, accepted);
         let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
             rounds += 1;
@@ -266,7 +265,7 @@ fn solve_each(
     state: &mut SolverState,
     jobs: impl Iterator<Item = QueuedJob>,
     policy: &impl EvictionPolicy,
-    mut memory: Option<&mut SearchMemory>,
+    accepted: &mut AcceptedSolutions,
 ) -> Vec<SolvedJob> {
     let mut job_queue = JobsByQueue::new(statement.accounts(), jobs);
     let mut failed_jobs = FailedJobCache::default();
@@ -300,7 +299,7 @@ fn solve_each(
             continue;
         }
         // After the first solution the cluster is another one.
-        let memory = memory.as_deref_mut().filter(|_| solved.is_empty());
+        let memory = if solved.is_empty() { accepted.current_memory(statement) } else { None };
         let mut remembered = memory.and_then(|memory| {
             Some((memory, FailedSearch::new(statement, policy.action(), &preemptor)?))
         });
