@@ -1,7 +1,7 @@
 //! Finds pending jobs whose queue is at its fair share: other queues use more than their quotas,
 //! but reclaim evicts none of their pods.
 
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
 use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
 use crate::{
@@ -30,12 +30,13 @@ pub(crate) struct OverQuotaUse {
     /// What is known of [`Self::count_after_evictions`], by shape and queue.
     counts_once_evicted: BTreeMap<(ShapeId, QueueId), CountAfterEvictions>,
     /// The nodes that are only too full, by shapes of pods whose fit depends on nothing else.
-    full_nodes: BTreeMap<ShapeId, Vec<NodeId>>,
-    /// The pods that actions may evict from each node.
-    evictable: BTreeMap<NodeId, Vec<EvictablePod>>,
+    full_nodes: BTreeMap<ShapeId, Arc<[NodeId]>>,
+    /// The pods that actions may evict from each node, by node index.
+    evictable: Vec<OnceCell<Vec<EvictablePod>>>,
 }
 
 /// A pod that an action may evict from its node.
+#[derive(Clone)]
 struct EvictablePod {
     pod: PodId,
     queue: QueueId,
@@ -75,7 +76,11 @@ impl OverQuotaUse {
         if !accounts.uses_fair_shares() || !session.profile.actions.contains(&Action::Reclaim) {
             return Self::default();
         }
-        let mut known = Self { unallocated: accounts.total_shared().values(), ..Self::default() };
+        let mut known = Self {
+            unallocated: accounts.total_shared().values(),
+            evictable: vec![OnceCell::new(); session.snapshot.nodes.len()],
+            ..Self::default()
+        };
         for queue in (0..u32::try_from(accounts.len()).unwrap_or(u32::MAX)).map(QueueId) {
             let account = accounts.account(queue);
             let lent = known.lent.entry(account.parent).or_default();
@@ -203,9 +208,8 @@ impl OverQuotaUse {
             *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
         let mut left = pods;
-        for node in self.nodes_that_are_only_too_full(session, *first) {
-            let evictable =
-                self.evictable.entry(node).or_insert_with(|| evictable_pods(session, node));
+        for &node in &*self.nodes_that_are_only_too_full(session, *first) {
+            let evictable = self.evictable_pods_on(session, node);
             let leaving = evictable.iter().filter(|victim| may_leave(victim));
             let leaving: Vec<PodId> = leaving.map(|victim| victim.pod).collect();
             let mut free = free_capacity_without(session, node, &leaving);
@@ -245,8 +249,7 @@ impl OverQuotaUse {
                 && let Some(&node) = nodes.get(known.nodes)
             {
                 known.nodes += 1;
-                let evictable =
-                    self.evictable.entry(node).or_insert_with(|| evictable_pods(session, node));
+                let evictable = self.evictable_pods_on(session, node);
                 let leaving = evictable.iter().filter(|victim| lends(victim));
                 let leaving: Vec<PodId> = leaving.map(|victim| victim.pod).collect();
                 known.pods += u64::from(count_without(session, pod, node, &leaving));
@@ -257,12 +260,16 @@ impl OverQuotaUse {
         count
     }
 
-    fn nodes_that_are_only_too_full(&mut self, session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
-        let find = || session.nodes_that_are_only_too_full(pod);
+    fn nodes_that_are_only_too_full(&mut self, session: &Session<'_>, pod: PodId) -> Arc<[NodeId]> {
+        let find = || session.nodes_that_are_only_too_full(pod).into();
         if !session.fit_depends_on_shape_only(pod) {
             return find();
         }
-        self.full_nodes.entry(session.pod(pod).shape).or_insert_with(find).clone()
+        Arc::clone(self.full_nodes.entry(session.pod(pod).shape).or_insert_with(find))
+    }
+
+    fn evictable_pods_on(&self, session: &Session<'_>, node: NodeId) -> &[EvictablePod] {
+        self.evictable[node.0 as usize].get_or_init(|| evictable_pods(session, node))
     }
 }
 
@@ -297,8 +304,7 @@ fn count_without(session: &Session<'_>, pod: PodId, node: NodeId, leaving: &[Pod
     let free = FreeCapacity::of_node(session, node);
     let has_shares = !(info.shared_devices.is_empty() && info.claims.is_empty());
     // These nodes have more room without their pods than the requests of the pods.
-    let is_overcommitted = free.resources != free.resources.at_least_zero();
-    if has_shares || is_overcommitted || !info.stuck.is_empty() {
+    if has_shares || free.is_overcommitted() || !info.stuck.is_empty() {
         return free_capacity_without(session, node, leaving).count_fitting_pods(None, request);
     }
     let mut freed = FreedCapacity::default();

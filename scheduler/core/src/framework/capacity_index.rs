@@ -94,8 +94,7 @@ impl CapacityIndex {
 
     /// Whether the pods on the node, or pipelined to it, request more than it has.
     pub(crate) fn is_overcommitted(&self, node: NodeId) -> bool {
-        let free = &self.free[node.0 as usize].resources;
-        *free != free.at_least_zero()
+        self.free[node.0 as usize].is_overcommitted()
     }
 
     /// Free capacity of all nodes together.

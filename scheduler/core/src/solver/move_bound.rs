@@ -2,7 +2,7 @@
 //! the evicted pods can all have a place, and which pods move in vain. A simulation costs a hundred
 //! times as much as these counts, and on a full cluster almost every one fails.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use super::{EvictableUnit, Preemptor, Search, SearchMode, Solution};
 use crate::{
@@ -23,27 +23,44 @@ pub(super) struct MoveBounds {
     room: BTreeMap<ShapeId, u64>,
 }
 
+/// The pods of one shape that have a place.
+#[derive(Clone)]
+struct PlacedPods {
+    first: PodId,
+    count: u64,
+    eligible: Arc<[bool]>,
+}
+
+impl PlacedPods {
+    fn new(session: &Session<'_>, first: PodId) -> Self {
+        Self { first, count: 0, eligible: session.eligible_nodes(first) }
+    }
+}
+
 impl MoveBounds {
     pub(super) fn new(session: &Session<'_>, capacity: &mut CapacityIndex) -> Self {
-        let mut counts: BTreeMap<ShapeId, (PodId, u64)> = BTreeMap::new();
+        let mut of_shapes = vec![None::<PlacedPods>; session.snapshot.shapes.len()];
         for pod in session.pod_ids() {
-            if let Some(node) = node_to_keep(session, pod)
-                && !capacity.is_overcommitted(node)
-                && session.eligible_nodes(pod)[node.0 as usize]
-            {
-                counts.entry(session.pod(pod).shape).or_insert((pod, 0)).1 += 1;
+            let Some(node) = node_to_keep(session, pod) else { continue };
+            if capacity.is_overcommitted(node) {
+                continue;
             }
+            let of_shape = of_shapes[session.pod(pod).shape.0 as usize]
+                .get_or_insert_with(|| PlacedPods::new(session, pod));
+            of_shape.count += u64::from(of_shape.eligible[node.0 as usize]);
         }
-        let mut placed: Vec<(ShapeId, (PodId, u64))> = counts.into_iter().collect();
-        placed.sort_by_key(|(_, (_, count))| Reverse(*count));
+        let placed = (0..).map(ShapeId).zip(of_shapes);
+        let placed = placed.filter_map(|(shape, pods)| Some((shape, pods?)));
+        let mut placed: Vec<(ShapeId, PlacedPods)> = placed.collect();
+        placed.sort_by_key(|(_, pods)| Reverse(pods.count));
         placed.truncate(SHAPES_MAX);
-        for (shape, (pod, _)) in &placed {
-            capacity.count_shape(*shape, || session.shape_eligibility(*pod));
+        for (shape, pods) in &placed {
+            capacity.count_shape(*shape, || session.shape_eligibility(pods.first));
         }
-        let counts = placed.iter().map(|(shape, (_, count))| (*shape, *count)).collect();
+        let counts = placed.iter().map(|(shape, pods)| (*shape, pods.count)).collect();
         let mut bounds = Self { placed: counts, room: BTreeMap::new() };
-        for (_, (pod, _)) in placed {
-            bounds.compare_with_shape_of(session, capacity, pod);
+        for (_, pods) in placed {
+            bounds.compare_with_shape_of(session, capacity, pods.first);
         }
         bounds
     }
