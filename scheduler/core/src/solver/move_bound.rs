@@ -86,10 +86,10 @@ impl MoveBounds {
         pod: PodId,
     ) {
         let shape = session.pod(pod).shape;
+        capacity.count_shape(shape, || session.shape_eligibility(pod));
         if self.room.contains_key(&shape) || self.room.len() == 2 * SHAPES_MAX {
             return;
         }
-        capacity.count_shape(shape, || session.shape_eligibility(pod));
         let placed = self.placed.iter().map(|(shape, count)| (shape, count));
         let taken = count_taken(capacity, placed, shape);
         self.room.insert(shape, session.max_room_for_shape_of(pod).saturating_sub(taken));
@@ -269,5 +269,60 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     && statement.shape_of(pod).requests == *requested
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, framework::Statement, model::PodGroupId, solver::solve::queued_job};
+    use schedlab_testkit::snapshot_of;
+
+    /// Whether moves may make room for the last job.
+    fn may_place(text: &str) -> bool {
+        let nodes = "
+            node n1 gpus=4 label kind=x
+            node n2 gpus=4
+        ";
+        let (snapshot, profile) = (snapshot_of(&format!("{nodes}{text}")), Profile::kai());
+        let mut statement = Statement::new(Session::new(&snapshot, &profile));
+        let mut capacity = statement.take_capacity();
+        let last = (0..).map(PodGroupId).zip(&snapshot.pod_groups).last().expect("a job").0;
+        let job = Preemptor::new(&statement, queued_job(&statement, last).expect("it waits"));
+        MoveBounds::new(&statement, &mut capacity).may_place(&statement, &mut capacity, &job)
+    }
+
+    #[test]
+    fn pods_that_may_run_only_where_the_job_runs_take_its_room_wherever_they_move() {
+        let bound = "job a pods=2 min=2 gpus=2 needs kind=x on n1 n1";
+        assert!(!may_place(&format!("{bound}\njob w gpus=2 needs kind=x")));
+        assert!(may_place(&format!("{bound}\njob w gpus=2")));
+        let free = "job a gpus=2 needs kind=x on n1\njob b gpus=2 on n1";
+        assert!(may_place(&format!("{free}\njob w gpus=2 needs kind=x")));
+        assert!(!may_place(&format!("{free}\ngang w pods=2 gpus=2 needs kind=x")));
+    }
+
+    #[test]
+    fn smaller_pods_count_as_parts_of_the_job_and_larger_ones_as_several() {
+        let small = "job a pods=3 min=3 gpus=1 needs kind=x on n1 n1 n1";
+        assert!(!may_place(&format!("{small}\njob w gpus=2 needs kind=x")));
+        assert!(may_place(&format!("{small}\njob w gpus=1 needs kind=x")));
+        let large = "job a gpus=3 needs kind=x on n1";
+        assert!(!may_place(&format!("{large}\njob w pods=2 min=2 gpus=1 needs kind=x")));
+        assert!(may_place(&format!("{large}\njob w gpus=1 needs kind=x")));
+    }
+
+    #[test]
+    fn pods_that_no_action_evicts_keep_their_room() {
+        let web = "job web gpus=3 needs kind=x non-preemptible on n1";
+        assert!(!may_place(&format!("{web}\njob w gpus=2 needs kind=x")));
+        assert!(may_place(&format!("{web}\njob w gpus=1 needs kind=x")));
+        assert!(may_place("job r gpus=4 releasing on n1\njob w gpus=4 needs kind=x"));
+    }
+
+    #[test]
+    fn pods_on_a_node_that_has_too_little_for_them_take_no_room_elsewhere() {
+        let over = "node n3 gpus=1 label kind=x\njob a pods=2 min=2 gpus=1 needs kind=x on n3 n3";
+        assert!(may_place(&format!("{over}\njob w gpus=4 needs kind=x")));
     }
 }

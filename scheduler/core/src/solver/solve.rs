@@ -271,6 +271,8 @@ fn solve_each(
     let mut failed_jobs = FailedJobCache::default();
     let (mut solved, mut preemptions) = (Vec::new(), 0);
     let mut victim_groups = BTreeSet::new();
+    // The accounts since the last solution.
+    let mut accounts_before = None::<QueueAccounts>;
     while let Some(job) = job_queue.pop_next_job(statement.accounts()) {
         if policy.counts_as_preemption() && !statement.allows_another_preemptor(preemptions) {
             let rest = std::iter::from_fn(|| job_queue.pop_next_job(statement.accounts()));
@@ -290,6 +292,11 @@ fn solve_each(
         }
         let SolverState { move_bounds, capacity, .. } = state;
         if !has_room_after_moves(statement, policy, move_bounds, capacity, &preemptor) {
+            debug_assert!(
+                statement.profile.simulations_max.is_some()
+                    || !is_solvable(statement, state, &preemptor, policy),
+                "counts rejected a job for which pods can move"
+            );
             statement.count_filtered();
             continue;
         }
@@ -314,8 +321,9 @@ fn solve_each(
             continue;
         }
         let counts_before = statement.scenario_counts();
-        let accounts = statement.accounts().clone();
-        let context = SearchContext::new(statement, &accounts, &state.capacity);
+        let accounts: &QueueAccounts =
+            accounts_before.get_or_insert_with(|| statement.accounts().clone());
+        let context = SearchContext::new(statement, accounts, &state.capacity);
         let start = statement.checkpoint();
         let found = search_for_job(statement, state, &context, &preemptor, policy);
         if found.is_some() && is_preemption_delayed(statement, preemptor.group) {
@@ -327,7 +335,7 @@ fn solve_each(
             let protection =
                 find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
-            let scope = failure_scope(&accounts, &preemptor, policy);
+            let scope = failure_scope(accounts, &preemptor, policy);
             if let Some(demand) = demand {
                 failed_jobs.insert_failed_job(demand, protection, scope);
             }
@@ -337,6 +345,7 @@ fn solve_each(
             }
             continue;
         };
+        accounts_before = None;
         preemptions += usize::from(!solution.victims.is_empty());
         victim_groups.extend(solution.evicted_units().map(|unit| unit.group));
         for queue in state.record_solved(statement, &preemptor, &solution) {
@@ -346,6 +355,21 @@ fn solve_each(
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
+}
+
+/// Whether a search finds a solution for the job. Debug builds check with it that counts reject
+/// only jobs for which there is none.
+fn is_solvable(
+    statement: &mut Statement<'_>,
+    state: &mut SolverState,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> bool {
+    let (accounts, start) = (statement.accounts().clone(), statement.checkpoint());
+    let context = SearchContext::new(statement, &accounts, &state.capacity);
+    let found = search_for_job(statement, state, &context, preemptor, policy);
+    statement.undo_to(start);
+    found.is_some()
 }
 
 /// Whether the job may have a place once pods moved; `true` if the action does not only move pods.
