@@ -281,23 +281,9 @@ fn solve_each(
             break;
         }
         let preemptor = Preemptor::new(statement, job);
-        let is_victim = victim_groups.contains(&preemptor.group);
-        if is_victim
-            || !policy.may_start(
-                &SearchContext::new(statement, statement.accounts(), &state.capacity),
-                &preemptor,
-            )
+        if victim_groups.contains(&preemptor.group)
+            || !may_search(statement, state, &preemptor, policy)
         {
-            continue;
-        }
-        let SolverState { move_bounds, capacity, .. } = state;
-        if !has_room_after_moves(statement, policy, move_bounds, capacity, &preemptor) {
-            debug_assert!(
-                statement.profile.simulations_max.is_some()
-                    || !is_solvable(statement, state, &preemptor, policy),
-                "counts rejected a job for which pods can move"
-            );
-            statement.count_filtered();
             continue;
         }
         let demand = JobDemand::new(statement, &preemptor);
@@ -355,6 +341,31 @@ fn solve_each(
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
+}
+
+/// Whether the rules of the action let a search start for the job and counts do not show that it
+/// fails.
+fn may_search(
+    statement: &mut Statement<'_>,
+    state: &mut SolverState,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> bool {
+    let context = SearchContext::new(statement, statement.accounts(), &state.capacity);
+    if !policy.may_start(&context, preemptor) {
+        return false;
+    }
+    let SolverState { move_bounds, capacity, .. } = state;
+    let has_room = has_room_after_moves(statement, policy, move_bounds, capacity, preemptor);
+    if !has_room {
+        debug_assert!(
+            statement.profile.simulations_max.is_some()
+                || !is_solvable(statement, state, preemptor, policy),
+            "counts rejected a job for which pods can move"
+        );
+        statement.count_filtered();
+    }
+    has_room
 }
 
 /// Whether a search finds a solution for the job. Debug builds check with it that counts reject
