@@ -1,5 +1,6 @@
 //! Replays a week of jobs on a saturated fleet, cycle by cycle:
-//! `saturated [DAYS [LOAD_PERCENT [forgetful]]]`; with `forgetful`, cycles remember no failed searches.
+//! `saturated [DAYS [LOAD_PERCENT [forgetful|kept]]]`; with `forgetful`, cycles remember no failed
+//! searches; with `kept`, each cycle starts with what the last one derived, as in the scheduler.
 //! Prints, every three hours, cycles, pending groups and milliseconds by action.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 #![expect(clippy::disallowed_methods, reason = "measures from outside the core")]
@@ -7,7 +8,10 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use schedlab_scheduler_core::{
-    CycleObserver, Profile, SearchMemory, framework::Session, profile::Action, schedule_with_memory,
+    CycleObserver, Profile, SearchMemory,
+    framework::{KeptSession, Session},
+    profile::Action,
+    schedule_kept, schedule_with_memory,
 };
 use schedlab_testkit::saturated::SaturatedFleet;
 
@@ -39,17 +43,22 @@ fn main() {
     let start = Instant::now();
     let mut stopwatch = Stopwatch { started: start, millis: BTreeMap::new(), simulated: 0 };
     let (mut day, mut cycles, mut pending, mut began) = (0, 0, 0, start);
-    let is_forgetful = std::env::args().any(|arg| arg == "forgetful");
-    let mut memory = SearchMemory::default();
+    let has_argument = |name: &str| std::env::args().any(|arg| arg == name);
+    let (is_forgetful, is_kept) = (has_argument("forgetful"), has_argument("kept"));
+    let (mut memory, mut kept) = (SearchMemory::default(), KeptSession::default());
     let epoch = 1_767_225_600_000;
     let stopwatch_cell = std::cell::RefCell::new(&mut stopwatch);
     let totals = fleet.replay(
-        |snapshot| {
+        |snapshot, changes| {
             if is_forgetful {
                 memory = SearchMemory::default();
             }
             let observer = &mut **stopwatch_cell.borrow_mut();
-            schedule_with_memory(snapshot, &profile, &mut memory, observer)
+            if is_kept {
+                schedule_kept(&mut kept, &mut memory, changes, snapshot, &profile, observer)
+            } else {
+                schedule_with_memory(snapshot, &profile, &mut memory, observer)
+            }
         },
         |snapshot, plan| {
             cycles += 1;

@@ -44,6 +44,7 @@ pub(crate) use capacity_index::CapacityIndex;
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use group_placement::{Assignment, GroupPlacement};
 pub use kept_session::KeptSession;
+pub(crate) use kept_session::NodesRevision;
 pub use members::{Members, SubGroupMembers};
 pub use node::{
     Availability, ChangeCursor, ChangedNodes, DeviceCandidate, DeviceOrder, DevicePreference, Fit,

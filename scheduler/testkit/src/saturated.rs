@@ -12,8 +12,8 @@ use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{
-        Node, NodeSelectorTerm, Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue,
-        QueueId, Requirement, ShapeId, SubGroup, Time,
+        ListEdit, Node, NodeSelectorTerm, Operator, Pod, PodGroup, PodGroupId, PodId, PodShape,
+        PodStatus, Queue, QueueId, Requirement, ShapeId, SnapshotChanges, SubGroup, Time,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -83,8 +83,10 @@ pub struct SaturatedFleet {
     /// Pod groups that are in the cluster, by position in the snapshot: the job of each.
     present: Vec<usize>,
     ends: BinaryHeap<Reverse<(Time, usize)>>,
-    /// Number of evictions of each job, so that an end scheduled before an eviction is ignored.
+    /// When each running job started, so that an end scheduled before an eviction is ignored.
     starts: BTreeMap<usize, Time>,
+    /// What changed in the snapshot since the last cycle.
+    changes: SnapshotChanges,
 }
 
 impl SaturatedFleet {
@@ -103,6 +105,7 @@ impl SaturatedFleet {
             present: Vec::new(),
             ends: BinaryHeap::new(),
             starts: BTreeMap::new(),
+            changes: SnapshotChanges::everything(),
         };
         let (mut secs, end) = (0.0, f64::from(days) * 86_400.0);
         let pause = 70.0 * 100.0 / f64::from(load_percent);
@@ -176,17 +179,18 @@ impl SaturatedFleet {
     }
 
     /// Plays the trace: `schedule` runs after each arrival and end of a job until it decides
-    /// nothing more, and `on_cycle` is called after each cycle.
+    /// nothing more, and `on_cycle` is called after each cycle. `schedule` gets what changed in the
+    /// snapshot since the last cycle, as a scheduler that keeps its session does.
     pub fn replay(
         mut self,
-        mut schedule: impl FnMut(&Snapshot) -> Plan,
+        mut schedule: impl FnMut(&Snapshot, &SnapshotChanges) -> Plan,
         mut on_cycle: impl FnMut(&Snapshot, &Plan),
     ) -> Totals {
         let (mut totals, mut next) = (Totals::default(), 0);
         while self.advance(&mut next) {
             let mut is_done = false;
             while !is_done {
-                let plan = schedule(&self.snapshot);
+                let plan = schedule(&self.snapshot, &std::mem::take(&mut self.changes));
                 on_cycle(&self.snapshot, &plan);
                 totals.cycles += 1;
                 totals.pending += plan.waiting.len() as u64;
@@ -235,8 +239,11 @@ impl SaturatedFleet {
                 Decision::Pipeline { .. } => continue,
             };
             is_done = false;
+            self.changes.pods.insert(pod);
             let of = &mut self.snapshot.pods[pod.0 as usize];
-            let group = of.group.expect("every pod has a group").0 as usize;
+            let id = of.group.expect("every pod has a group");
+            self.changes.groups.insert(id);
+            let group = id.0 as usize;
             (of.status, of.node) = match node {
                 Some(node) => (PodStatus::Running, Some(node)),
                 None => (PodStatus::Pending, None),
@@ -262,7 +269,7 @@ impl SaturatedFleet {
 
     fn add_job(&mut self, index: usize) {
         let job = &self.jobs[index];
-        let group = u32::try_from(self.present.len()).expect("pod group ids are 32 bits");
+        let (group, first) = (position(self.present.len()), position(self.snapshot.pods.len()));
         let name = format!("job-{index:06}");
         self.snapshot.pod_groups.push(pod_group(&name, job));
         for at in 0..job.pods {
@@ -271,19 +278,31 @@ impl SaturatedFleet {
             self.snapshot.pods.push(Pod { created: job.arrives, ..pod });
         }
         self.present.push(index);
+        self.changes.groups.insert(PodGroupId(group));
+        self.changes.group_edit = ListEdit::new(Vec::new(), &[group]);
+        self.changes.pods.extend((first..first + job.pods).map(PodId));
+        self.changes.pod_edit = ListEdit::new(Vec::new(), &vec![first; job.pods as usize]);
     }
 
     fn remove_job(&mut self, job: usize) {
         self.starts.remove(&job);
         let at = self.present.binary_search(&job).expect("the job is in the cluster");
-        let gone = PodGroupId(u32::try_from(at).expect("pod group ids are 32 bits"));
+        let gone = PodGroupId(position(at));
         self.present.remove(at);
         self.snapshot.pod_groups.remove(at);
+        let pods = (0..).zip(&self.snapshot.pods);
+        let of_job = pods.filter(|(_, pod)| pod.group == Some(gone)).map(|(at, _)| at);
+        self.changes.pod_edit = ListEdit::new(of_job.collect(), &[]);
+        self.changes.group_edit = ListEdit::new(vec![gone.0], &[]);
         self.snapshot.pods.retain(|pod| pod.group != Some(gone));
         for pod in &mut self.snapshot.pods {
             pod.group = pod.group.map(|group| PodGroupId(group.0 - u32::from(group.0 > gone.0)));
         }
     }
+}
+
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("positions are 32 bits")
 }
 
 impl Totals {

@@ -356,17 +356,14 @@ fn cluster_capacity_reason(
     for pod in pods {
         requested.add(&session.shape_of(*pod).requests);
     }
-    let allocatable =
-        allocatable_of_eligible_nodes(session, pods, |pod| session.eligible_nodes(pod));
+    let eligible = |pod| session.eligible_nodes(pod);
+    let allocatable = too_little_allocatable(session, pods, &requested, eligible)?;
     let resource = requested.shortage_in(&allocatable).short_resources().next()?;
     if allocatable == Resources::default() {
         return None;
     }
-    let allocatable_once_open =
-        allocatable_of_eligible_nodes(session, pods, |pod| session.eligible_nodes_if_opened(pod));
-    if requested.fits_in(&allocatable_once_open) {
-        return None;
-    }
+    let eligible_once_open = |pod| session.eligible_nodes_if_opened(pod);
+    too_little_allocatable(session, pods, &requested, eligible_once_open)?;
     let quantity =
         |all: &Resources| Quantity { amount: all.amount_of(&resource), resource: resource.clone() };
     let beyond = session.shapes_beyond_empty_cluster(pods);
@@ -390,12 +387,14 @@ fn cluster_capacity_reason(
     })
 }
 
-/// The allocatable resources of all nodes on which any of the pods may run.
-fn allocatable_of_eligible_nodes(
+/// The allocatable resources of all nodes on which any of the pods may run, if they are less than
+/// `requested`; a few nodes are enough to see that they are not.
+fn too_little_allocatable(
     session: &Session<'_>,
     pods: &[PodId],
+    requested: &Resources,
     nodes_for: impl Fn(PodId) -> Arc<[bool]>,
-) -> Resources {
+) -> Option<Resources> {
     let of_shape: BTreeMap<ShapeId, PodId> =
         pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
     let mut any = vec![false; session.snapshot.nodes.len()];
@@ -407,6 +406,9 @@ fn allocatable_of_eligible_nodes(
     let mut allocatable = Resources::default();
     for (node, _) in session.snapshot.nodes.iter().zip(any).filter(|(_, any)| *any) {
         allocatable.add(&node.allocatable);
+        if requested.fits_in(&allocatable) {
+            return None;
+        }
     }
-    allocatable
+    Some(allocatable)
 }

@@ -25,8 +25,10 @@ pub(crate) struct CapacityIndex {
     shapes: BTreeMap<ShapeId, ShapeCapacity>,
     /// Shapes of the present search: only the counts of these follow the assumed evictions.
     tracked: Vec<ShapeId>,
-    /// Capacity freed by assumed evictions, by node.
-    assumed_freed: BTreeMap<NodeId, FreedCapacity>,
+    /// Capacity freed by assumed evictions, by node; empty without assumptions.
+    assumed_freed: Vec<Option<FreedCapacity>>,
+    /// The nodes with assumed evictions.
+    assumed_nodes: Vec<NodeId>,
     /// For pairs of shapes that were compared: see [`Self::times_requested`].
     times_requested: BTreeMap<(ShapeId, ShapeId), u64>,
     /// Changes of nodes up to here are counted.
@@ -90,6 +92,11 @@ impl CapacityIndex {
         self.updated_to = Some(changed.end_cursor());
     }
 
+    /// Whether the pods on the node, or pipelined to it, request more than it has.
+    pub(crate) fn is_overcommitted(&self, node: NodeId) -> bool {
+        self.free[node.0 as usize].is_overcommitted()
+    }
+
     /// Free capacity of all nodes together.
     pub(crate) const fn total_free(&self) -> PerResource<i64> {
         self.total_free
@@ -134,7 +141,8 @@ impl CapacityIndex {
         self.total_free = self.total_free.minus(before).plus(now);
         for capacity in self.shapes.values_mut() {
             capacity.recount_room_at(at, &self.free[at]);
-            capacity.recount_at(at, &self.free[at], self.assumed_freed.get(&node));
+            let freed = self.assumed_freed.get(at).and_then(Option::as_ref);
+            capacity.recount_at(at, &self.free[at], freed);
         }
     }
 
@@ -147,13 +155,19 @@ impl CapacityIndex {
         shape: &PodShape,
         groups: &[GpuGroup],
     ) {
-        self.assumed_freed.entry(id).or_default().free_pod(node, shape, groups);
+        self.assumed_freed.resize(self.free.len(), None);
+        let freed = &mut self.assumed_freed[id.0 as usize];
+        if freed.is_none() {
+            self.assumed_nodes.push(id);
+        }
+        freed.get_or_insert_default().free_pod(node, shape, groups);
         self.recount_node(id);
     }
 
     /// Drops all assumed evictions.
     pub(crate) fn clear_assumptions(&mut self) {
-        for node in std::mem::take(&mut self.assumed_freed).into_keys() {
+        for node in std::mem::take(&mut self.assumed_nodes) {
+            self.assumed_freed[node.0 as usize] = None;
             self.recount_node(node);
         }
     }
@@ -199,6 +213,24 @@ impl CapacityIndex {
         })
     }
 
+    /// For pods of a counted shape the room on all nodes without assumed evictions, whatever the
+    /// number of pods that a node takes.
+    pub(crate) fn room_total(&self, shape: ShapeId) -> u64 {
+        self.shapes[&shape].room_total
+    }
+
+    /// Like [`Self::room_total`], on each node.
+    pub(crate) fn room_by_node(&self, shape: ShapeId) -> &[u32] {
+        &self.shapes[&shape].room
+    }
+
+    /// Like [`Self::room_total`], on `node` and with assumed evictions.
+    pub(crate) fn room_once_evicted(&self, shape: ShapeId, node: NodeId) -> u32 {
+        let at = node.0 as usize;
+        let freed = self.assumed_freed.get(at).and_then(Option::as_ref);
+        self.shapes[&shape].room_at(at, &self.free[at], freed)
+    }
+
     /// How often a pod of the counted shape `larger` requests what a pod of `smaller` requests,
     /// except for the number of pods: wherever it is placed, it takes the room of that many. 0 if
     /// it may run on other nodes; claims and GPU fractions are not compared.
@@ -227,7 +259,7 @@ impl CapacityIndex {
 
     fn recount_node(&mut self, node: NodeId) {
         let at = node.0 as usize;
-        let freed = self.assumed_freed.get(&node);
+        let freed = self.assumed_freed.get(at).and_then(Option::as_ref);
         for shape in &self.tracked {
             let capacity = self.shapes.get_mut(shape).expect("tracked shapes have counts");
             capacity.recount_at(at, &self.free[at], freed);

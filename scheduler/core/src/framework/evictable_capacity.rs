@@ -31,6 +31,8 @@ pub(super) struct EvictableCapacity {
 pub(super) struct MaximumCounts {
     /// On all nodes together, by shape.
     pods: BTreeMap<ShapeId, u64>,
+    /// Like `pods`, whatever the number of pods that a node takes.
+    room: BTreeMap<ShapeId, u64>,
     /// In each domain, by shape of the pods, topology and depth of the level.
     pods_in_domains: BTreeMap<(ShapeId, Name, usize), Vec<u64>>,
 }
@@ -104,8 +106,21 @@ impl Session<'_> {
         let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.counts);
         let known = cache.borrow().pods.get(&shape).copied();
         known.unwrap_or_else(|| {
-            let most = self.max_pods_by_node(pod).into_iter().sum();
+            let most = self.max_pods_by_node(pod, &self.shape_of(pod).requests).into_iter().sum();
             cache.borrow_mut().pods.insert(shape, most);
+            most
+        })
+    }
+
+    /// Like the number of pods of this pod's shape that all nodes together hold if no preemptible
+    /// pod is left, whatever the number of pods that a node takes.
+    pub(crate) fn max_room_for_shape_of(&self, pod: PodId) -> u64 {
+        let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.counts);
+        let known = cache.borrow().room.get(&shape).copied();
+        known.unwrap_or_else(|| {
+            let requests = Resources { pods: 0, ..self.shape_of(pod).requests.clone() };
+            let most = self.max_pods_by_node(pod, &requests).into_iter().sum();
+            cache.borrow_mut().room.insert(shape, most);
             most
         })
     }
@@ -117,7 +132,7 @@ impl Session<'_> {
         let key = (self.pod(pod).shape, Name::clone(topology), depth);
         let known = cache.borrow().pods_in_domains.get(&key).cloned();
         known.unwrap_or_else(|| {
-            let by_node = self.max_pods_by_node(pod);
+            let by_node = self.max_pods_by_node(pod, &self.shape_of(pod).requests);
             let domains = self.nodes_by_domain(levels);
             let count = |nodes: &Vec<NodeId>| nodes.iter().map(|at| by_node[at.0 as usize]).sum();
             let most: Vec<u64> = domains.iter().map(count).collect();
@@ -126,13 +141,14 @@ impl Session<'_> {
         })
     }
 
-    fn max_pods_by_node(&self, pod: PodId) -> Vec<u64> {
+    /// The number of pods of this pod's shape with these `requests` that each node holds.
+    fn max_pods_by_node(&self, pod: PodId, requests: &Resources) -> Vec<u64> {
         let (of, eligible) = (self.shape_of(pod), self.eligible_nodes(pod));
         let nodes = self.snapshot.nodes.iter().zip(&self.free_after_evictions().by_node);
         let counts = nodes.zip(eligible.iter()).map(|((node, free), is_eligible)| {
             let once_per_node = &of.new_claims_on(node);
             let fraction = fraction_units_on(node, of.fractional_gpu.as_ref());
-            let request = CapacityRequest { resources: &of.requests, once_per_node, fraction };
+            let request = CapacityRequest { resources: requests, once_per_node, fraction };
             if *is_eligible { u64::from(free.count_fitting_pods(None, request)) } else { 0 }
         });
         counts.collect()
@@ -146,6 +162,7 @@ impl Session<'_> {
             Some(session.required_domains_may_hold(group, &[pod]))
         };
         self.max_pods_of_shape(pod) == other.max_pods_of_shape(pod)
+            && self.max_room_for_shape_of(pod) == other.max_room_for_shape_of(pod)
             && in_domains(self) == in_domains(other)
     }
 

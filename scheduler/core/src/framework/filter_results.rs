@@ -54,10 +54,28 @@ impl Session<'_> {
     /// added node must be like.
     pub(super) fn fit_errors_of_shape(&self, pod: PodId) -> FitErrors {
         let node_selection = self.shape_of(pod).node_selection();
-        let (fit_errors, is_any_for_it) =
-            self.with_filter_results(pod, NodeFilterResults::fit_errors);
+        let nodes_of_peers = self.nodes_of_gang_peers(pod);
+        let ((mut fit_errors, is_any_for_it), near_peers) =
+            self.with_filter_results(pod, |results| {
+                let refusals = nodes_of_peers
+                    .iter()
+                    .filter_map(|node| Some((*node, results.refusal_of(*node)?.clone())));
+                (results.fit_errors(), refusals.collect::<Vec<_>>())
+            });
+        for (node, refusal) in near_peers {
+            if self.is_caused_by_gang_peers(pod, node, &refusal.worst) {
+                fit_errors.mark_as_caused_by_peers(refusal);
+            }
+        }
         let excluded_nodes = if is_any_for_it { None } else { self.excluded_nodes_for(pod) };
         FitErrors { node_selection, excluded_nodes, ..fit_errors }
+    }
+
+    /// The nodes that pods of the pod's own group are on or pipelined to.
+    fn nodes_of_gang_peers(&self, pod: PodId) -> BTreeSet<NodeId> {
+        let group = self.pod(pod).group.filter(|group| self.members(*group).active_count() > 0);
+        let peers = group.into_iter().flat_map(|group| self.pods_of_group(group));
+        peers.flat_map(|peer| self.state(peer).occupied_nodes()).map(|(node, _)| node).collect()
     }
 
     /// Like [`Self::nodes_that_are_only_too_full`], for a pod whose fit depends on its shape only.
@@ -84,6 +102,10 @@ impl Session<'_> {
 }
 
 impl NodeFilterResults {
+    fn refusal_of(&self, node: NodeId) -> Option<&NodeRefusal> {
+        self.distinct[self.by_node[node.0 as usize] as usize].0.refusal.as_ref()
+    }
+
     /// The errors of all nodes, and whether some node is for pods of this kind.
     fn fit_errors(&self) -> (FitErrors, bool) {
         let (mut fit_errors, mut is_any_for_it) = (FitErrors::default(), false);

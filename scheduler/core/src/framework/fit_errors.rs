@@ -33,7 +33,7 @@ impl Session<'_> {
         let group = self.pod(pod).group;
         let has_peers = group.is_some_and(|group| self.members(group).active_count() > 0);
         let is_of_all_nodes = within.is_none() && outside.is_empty();
-        let is_plain = survey.is_none() && !is_by_name && !has_peers;
+        let is_plain = survey.is_none() && !is_by_name;
         if is_of_all_nodes && is_plain && self.fit_depends_on_shape_only(pod) {
             return self.fit_errors_of_shape(pod);
         }

@@ -37,6 +37,7 @@ pub struct KeptSession(Option<Derived>);
 /// What is derived from a snapshot.
 #[derive(Clone, Debug)]
 struct Derived {
+    nodes_revision: NodesRevision,
     nodes: NodeStates,
     pods: PodStates,
     groups: GroupStates,
@@ -44,6 +45,16 @@ struct Derived {
     constraints: ConstraintIndex,
     /// These are derived on first use.
     on_demand: OnDemand,
+}
+
+/// Sessions with the same revision have equal nodes, whatever pods are on them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodesRevision(Arc<()>);
+
+impl NodesRevision {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// What is derived on first use.
@@ -86,7 +97,8 @@ impl KeptSession {
     /// Starts a cycle with the snapshot that everything is derived from.
     pub(crate) fn open<'s>(&mut self, snapshot: &'s Snapshot, profile: &'s Profile) -> Session<'s> {
         let derived = self.0.take().unwrap_or_else(|| Derived::new(snapshot, profile));
-        let Derived { nodes, pods, groups, queues, constraints, on_demand } = derived;
+        let Derived { nodes_revision, nodes, pods, groups, queues, constraints, on_demand } =
+            derived;
         let mut caches = Caches::default();
         caches.groups_by_age = once_cell(on_demand.groups_by_age);
         caches.domain_paths = once_cell(on_demand.domain_paths);
@@ -98,6 +110,7 @@ impl KeptSession {
         Session {
             snapshot,
             profile,
+            nodes_revision,
             nodes,
             pods,
             groups,
@@ -119,13 +132,14 @@ impl KeptSession {
         for pod in &touched {
             session.add_member(*pod);
         }
-        let Session { snapshot, mut nodes, pods, groups, mut queues, constraints, caches, .. } =
-            session;
+        let Session { snapshot, nodes_revision, mut nodes, pods, groups, .. } = session;
+        let Session { mut queues, constraints, caches, .. } = session;
         let outdated = nodes.touched().to_vec();
         nodes.rebuild(snapshot, &pods, &outdated);
         queues.restore();
         let on_demand = OnDemand::from_caches(caches);
-        self.0 = Some(Derived { nodes, pods, groups, queues, constraints, on_demand });
+        self.0 =
+            Some(Derived { nodes_revision, nodes, pods, groups, queues, constraints, on_demand });
     }
 
     /// What differs from what is derived anew from the snapshot; `None`: nothing.
@@ -188,6 +202,7 @@ impl Derived {
         let pods = PodStates::new(snapshot, profile);
         let groups = GroupStates::new(snapshot, &pods);
         Self {
+            nodes_revision: NodesRevision::default(),
             nodes: NodeStates::new(snapshot, &pods),
             queues: QueueState::new(snapshot, profile, pods.facts()),
             constraints: ConstraintIndex::new(snapshot, pods.facts(), &groups),
@@ -215,6 +230,7 @@ impl Derived {
             outdated.nodes[node.0 as usize] = true;
         }
         if !changed_nodes.is_empty() {
+            self.nodes_revision = NodesRevision::default();
             self.nodes.count_numa_zones(snapshot);
         }
 

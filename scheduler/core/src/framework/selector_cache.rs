@@ -20,6 +20,8 @@ pub(super) struct SelectorCache {
     /// The terms that select a pod, by namespace and relevant labels: pods that agree in these are
     /// selected by the same terms.
     alike: RefCell<BTreeMap<(Name, Labels), Arc<MatchingTerms>>>,
+    /// The terms that select a pod if no pod has terms.
+    nothing: OnceCell<Arc<MatchingTerms>>,
     /// Label keys that occur in the selectors of any term.
     selector_keys: OnceCell<BTreeSet<Name>>,
 }
@@ -74,6 +76,9 @@ impl Session<'_> {
 
     /// The pod affinity terms, of all pods, that select this pod.
     pub fn terms_selecting_pod(&self, pod: PodId) -> Arc<MatchingTerms> {
+        if self.anti_affinity_pods().is_empty() && self.pods_with_affinity().is_empty() {
+            return Arc::clone(self.caches.selectors.nothing.get_or_init(Arc::default));
+        }
         let find_alike = || {
             let of = self.pod(pod);
             let mut alike = self.caches.selectors.alike.borrow_mut();

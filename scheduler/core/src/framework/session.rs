@@ -9,7 +9,7 @@ use super::{
     constraint_index::ConstraintIndex,
     cycle_outcome::CycleOutcome,
     group_states::{GroupFacts, GroupStates},
-    kept_session::KeptSession,
+    kept_session::{KeptSession, NodesRevision},
     node::NodeStates,
     node_ranking::NodePreferences,
     pod::{PodStates, PortionIndices},
@@ -28,6 +28,7 @@ pub struct Session<'s> {
     pub snapshot: &'s Snapshot,
     /// The configuration of the scheduler.
     pub profile: &'s Profile,
+    pub(crate) nodes_revision: NodesRevision,
     pub(super) nodes: NodeStates,
     pub(super) pods: PodStates,
     pub(super) groups: GroupStates,

@@ -170,14 +170,12 @@ pub fn diverging_queues(
     mine: QueueId,
     theirs: QueueId,
 ) -> Option<(QueueId, QueueId)> {
-    let mut mine: Vec<QueueId> = accounts.path_to_root(mine).collect();
-    let mut theirs: Vec<QueueId> = accounts.path_to_root(theirs).collect();
-    while let (Some(left), Some(right)) = (mine.pop(), theirs.pop()) {
-        if left != right {
-            return Some((left, right));
-        }
-    }
-    None
+    let parent = |queue: QueueId| accounts.account(queue).parent;
+    let siblings = accounts.path_to_root(mine).find_map(|left| {
+        let mut above = accounts.path_to_root(theirs);
+        above.find(|right| parent(*right) == parent(left)).map(|right| (left, right))
+    });
+    siblings.filter(|(left, right)| left != right)
 }
 
 /// Whether a queue with this usage has something to reclaim: it is beyond its allocatable share, or

@@ -451,6 +451,19 @@ impl FitErrors {
         }
     }
 
+    /// Counts one node that was counted with this refusal as one whose worst error the pod's own
+    /// gang causes.
+    pub(crate) fn mark_as_caused_by_peers(&mut self, refusal: NodeRefusal) {
+        if let Some(nodes) = self.refusals.get_mut(&refusal) {
+            *nodes -= 1;
+            if *nodes == 0 {
+                self.refusals.remove(&refusal);
+            }
+        }
+        let by_own_gang = NodeRefusal { is_by_own_gang: true, ..refusal };
+        *self.refusals.entry(by_own_gang).or_default() += 1;
+    }
+
     /// Adds the errors of further nodes.
     pub(crate) fn merge(&mut self, other: Self) {
         self.nodes += other.nodes;

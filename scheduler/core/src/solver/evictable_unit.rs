@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
     framework::Session,
-    model::{Name, NodeId, PodGroup, PodGroupId, PodId, QueueId},
+    model::{Name, NodeId, PodGroup, PodGroupId, PodId, QueueId, SubGroup},
     queues::{Charge, JobKey, MinimumStatus},
     resources::PerResource,
 };
@@ -68,6 +68,12 @@ pub(crate) fn units_of_job(
     running: &RunningPods,
 ) -> Vec<EvictableUnit> {
     let group = session.group(id);
+    if has_no_elastic_pods(group, running) {
+        let mut minimum = running.pods.clone();
+        minimum.sort_by_key(|(pod, _)| session.task_rank(*pod));
+        minimum.extend(running.newly_placed.iter().copied());
+        return vec![EvictableUnit::new(session, id, queue, UnitPortion::Minimum, 1, minimum)];
+    }
     let mut job = RunningJob::new(session, group, running);
     let mut portions: Vec<(UnitPortion, PlacedPods)> = Vec::new();
     if !group.evicted_together {
@@ -85,6 +91,15 @@ pub(crate) fn units_of_job(
         EvictableUnit::new(session, id, queue, piece, count - from_end, pods)
     };
     (0..).zip(portions).map(unit).collect()
+}
+
+/// Whether a group without a tree of sub-groups needs all of its running pods.
+fn has_no_elastic_pods(group: &PodGroup, running: &RunningPods) -> bool {
+    let RunningPods { pods, newly_placed } = running;
+    let is_minimum = |of: &SubGroup| pods.len() + newly_placed.len() <= of.min_member as usize;
+    !pods.is_empty()
+        && group.min_sub_group.is_none()
+        && matches!(group.sub_groups.as_slice(), [only] if is_minimum(only))
 }
 
 /// Regroups evicted units into those in which the pods are placed again. A group with several

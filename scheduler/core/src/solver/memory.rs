@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Preemptor, SchedulingSignature, search::TRIALS_UNTIL_LATE};
 use crate::{
-    Snapshot,
-    framework::{PodState, ScenarioCounts, Session},
+    framework::{NodesRevision, PodState, ScenarioCounts, Session},
     model::{
         GpuGroup, Labels, LeaderRole, Name, Node, NodeId, PodGroup, PodGroupId, PodId, PodShape,
         Queue, QueueId, ShapeId, Time, Topology,
@@ -59,6 +58,7 @@ struct SeenCluster {
 /// What changes rarely.
 #[derive(Clone, Debug)]
 struct ClusterConfig {
+    nodes_revision: NodesRevision,
     seed: u64,
     nodes: Vec<Node>,
     queues: Vec<Queue>,
@@ -127,11 +127,11 @@ impl SearchMemory {
         let ((placed, waiting), accounts) = (members_of(session), accounts_of(session));
         let total_shared = session.accounts().total_shared();
         let Some(seen) = &mut self.seen else {
-            let config = ClusterConfig::new(session.snapshot);
+            let config = ClusterConfig::new(session);
             self.seen = Some(SeenCluster { config, accounts, total_shared, placed, waiting });
             return;
         };
-        let is_config_same = seen.config.update(session.snapshot);
+        let is_config_same = seen.config.update(session);
         if is_config_same
             && seen.total_shared == total_shared
             && seen.accounts == accounts
@@ -214,8 +214,10 @@ impl FailedSearch {
 }
 
 impl ClusterConfig {
-    fn new(snapshot: &Snapshot) -> Self {
+    fn new(session: &Session<'_>) -> Self {
+        let Session { snapshot, nodes_revision, .. } = session;
         Self {
+            nodes_revision: nodes_revision.clone(),
             seed: snapshot.seed,
             nodes: snapshot.nodes.clone(),
             queues: snapshot.queues.clone(),
@@ -227,16 +229,20 @@ impl ClusterConfig {
 
     /// Makes it that of the snapshot. Returns whether it was equal but for further shapes, which no
     /// pod had before.
-    fn update(&mut self, snapshot: &Snapshot) -> bool {
+    fn update(&mut self, session: &Session<'_>) -> bool {
+        let Session { snapshot, nodes_revision, .. } = session;
         let is_same = self.seed == snapshot.seed
-            && self.nodes == snapshot.nodes
+            && (self.nodes_revision.is_same(nodes_revision) || self.nodes == snapshot.nodes)
             && self.queues == snapshot.queues
             && self.topologies == snapshot.topologies
             && snapshot.shapes.starts_with(&self.shapes)
             && self.namespaces == snapshot.namespaces;
         if !is_same {
-            *self = Self::new(snapshot);
-        } else if self.shapes.len() < snapshot.shapes.len() {
+            *self = Self::new(session);
+            return false;
+        }
+        self.nodes_revision = nodes_revision.clone();
+        if self.shapes.len() < snapshot.shapes.len() {
             self.shapes.extend_from_slice(&snapshot.shapes[self.shapes.len()..]);
         }
         is_same

@@ -29,6 +29,15 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         needed: &BTreeMap<ShapeId, u64>,
     ) -> Option<Solution> {
         let Some(domains) = self.required_domains else {
+            if self.is_blocked_by_shape() {
+                debug_assert!(
+                    !self.places_all_on_fewest_nodes(needed),
+                    "counts rejected moves that work"
+                );
+                self.trials += 1;
+                self.statement.count_filtered();
+                return None;
+            }
             return self.simulate_in_domain(needed, None);
         };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {
@@ -288,6 +297,15 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         self.statement.undo_to(start);
         (self.is_contested, self.jobs_ahead) = (is_contested, jobs_ahead);
         requeued == Requeued::JobPlaced
+    }
+
+    /// Whether the first simulation for the `needed` pods on all nodes would place the job and all
+    /// evicted units.
+    fn places_all_on_fewest_nodes(&mut self, needed: &BTreeMap<ShapeId, u64>) -> bool {
+        let positions = self.units_to_evict_on(&self.choose_fewest_nodes(needed, None));
+        let evicted: Vec<EvictableUnit> =
+            positions.iter().map(|at| self.assumed_evicted[*at].clone()).collect();
+        self.places_all(&evicted)
     }
 
     /// The solution if the job is placed and all `units` leave; `None` if it is not, or if there

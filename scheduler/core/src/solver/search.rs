@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     CapacityIndex, EvictableUnit, OpenDomains, PendingJobs, Preemptor, SearchMode, Solution,
+    move_bound::BlockingShape,
 };
 use crate::{
     framework::Statement,
@@ -54,9 +55,13 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) is_rejected: bool,
     /// Whether in a simulation other jobs came first and took capacity that was freed for this one.
     pub(crate) is_contested: bool,
-    /// Shapes of candidates that were compared with that of the job: whether pods of the shape
+    /// By shape of candidates that were compared with that of the job: whether pods of the shape
     /// move in vain.
-    pub(crate) shapes_in_vain: BTreeMap<ShapeId, bool>,
+    pub(crate) shapes_in_vain: Vec<Option<bool>>,
+    /// A shape that rejected moves, as long as it may reject all moves so far.
+    pub(crate) blocking_shape: Option<BlockingShape>,
+    /// Shapes for whose pods the assumed evictions leave enough room.
+    pub(crate) shapes_with_room: BTreeSet<ShapeId>,
     /// Number of scenarios that were simulated, or rejected because counts show that they fail.
     pub(crate) trials: usize,
     /// The jobs that came first in the last simulation, and how much capacity they took.

@@ -11,9 +11,10 @@ use std::{
 use super::{
     CapacityIndex, EvictableUnit, EvictionCandidates, FailedSearch, JobClass, OpenDomains,
     PendingJobs, Preemptor, QueueAccounts, SchedulingSignature, Search, SearchContext,
-    SearchInputs, SearchMemory, SearchMode, Solution, VictimOrder,
+    SearchInputs, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
+    move_bound::MoveBounds,
     search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
@@ -118,6 +119,9 @@ struct SolverState {
     /// The candidates in the order in which they are considered for every job, if the action
     /// considers the same ones for all jobs; since the last solution.
     common_order: Option<Vec<EvictableUnit>>,
+    /// What all moves together can make room for, if victims are only moved; since the last
+    /// solution.
+    move_bounds: Option<MoveBounds>,
     /// Jobs that could evict victims but exceed the limit of preemptions per cycle.
     preemption_limited: Vec<PodGroupId>,
     /// Whether jobs and victims of solutions were removed.
@@ -158,8 +162,7 @@ pub(crate) fn solve_pending_jobs(
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
         let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
-        let memory = accepted.current_memory(statement);
-        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, memory);
+        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, accepted);
         let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
             rounds += 1;
@@ -187,13 +190,17 @@ impl SolverState {
         policy: &impl EvictionPolicy,
         inputs: &mut SearchInputs,
     ) -> Option<Self> {
-        let capacity = statement.take_capacity();
+        let mut capacity = statement.take_capacity();
         let session: &Session<'_> = statement;
         // Only a placed job changes whether another may start.
         let context = SearchContext::new(session, session.accounts(), &capacity);
-        let may_start =
-            |job: &QueuedJob| policy.may_start(&context, &Preemptor::new(session, *job));
-        if !jobs.iter().any(may_start) {
+        let preemptors = jobs.iter().map(|job| Preemptor::new(session, *job));
+        let startable = preemptors.filter(|preemptor| policy.may_start(&context, preemptor));
+        let mut move_bounds = None;
+        let may_place = |preemptor| {
+            has_room_after_moves(session, policy, &mut move_bounds, &mut capacity, &preemptor)
+        };
+        if !startable.into_iter().any(may_place) {
             statement.return_capacity(capacity);
             return None;
         }
@@ -203,8 +210,15 @@ impl SolverState {
             return None;
         }
         let pending = inputs.take_pending(session, jobs);
-        let (common_order, preemption_limited, has_solved) = (None, Vec::new(), false);
-        Some(Self { candidates, capacity, pending, common_order, preemption_limited, has_solved })
+        Some(Self {
+            candidates,
+            capacity,
+            pending,
+            common_order: None,
+            move_bounds,
+            preemption_limited: Vec::new(),
+            has_solved: false,
+        })
     }
 
     /// Gives back what later actions can use.
@@ -227,7 +241,7 @@ impl SolverState {
         preemptor: &Preemptor,
         solution: &Solution,
     ) -> BTreeSet<QueueId> {
-        self.common_order = None;
+        (self.common_order, self.move_bounds) = (None, None);
         self.has_solved = true;
         self.pending.remove_job(preemptor.queue, preemptor.key);
         if let Some(more) = queued_job(session, preemptor.group) {
@@ -251,12 +265,14 @@ fn solve_each(
     state: &mut SolverState,
     jobs: impl Iterator<Item = QueuedJob>,
     policy: &impl EvictionPolicy,
-    mut memory: Option<&mut SearchMemory>,
+    accepted: &mut AcceptedSolutions,
 ) -> Vec<SolvedJob> {
     let mut job_queue = JobsByQueue::new(statement.accounts(), jobs);
     let mut failed_jobs = FailedJobCache::default();
     let (mut solved, mut preemptions) = (Vec::new(), 0);
     let mut victim_groups = BTreeSet::new();
+    // The accounts since the last solution.
+    let mut accounts_before = None::<QueueAccounts>;
     while let Some(job) = job_queue.pop_next_job(statement.accounts()) {
         if policy.counts_as_preemption() && !statement.allows_another_preemptor(preemptions) {
             let rest = std::iter::from_fn(|| job_queue.pop_next_job(statement.accounts()));
@@ -265,12 +281,8 @@ fn solve_each(
             break;
         }
         let preemptor = Preemptor::new(statement, job);
-        let is_victim = victim_groups.contains(&preemptor.group);
-        if is_victim
-            || !policy.may_start(
-                &SearchContext::new(statement, statement.accounts(), &state.capacity),
-                &preemptor,
-            )
+        if victim_groups.contains(&preemptor.group)
+            || !may_search(statement, state, &preemptor, policy)
         {
             continue;
         }
@@ -280,7 +292,7 @@ fn solve_each(
             continue;
         }
         // After the first solution the cluster is another one.
-        let memory = memory.as_deref_mut().filter(|_| solved.is_empty());
+        let memory = if solved.is_empty() { accepted.current_memory(statement) } else { None };
         let mut remembered = memory.and_then(|memory| {
             Some((memory, FailedSearch::new(statement, policy.action(), &preemptor)?))
         });
@@ -295,8 +307,9 @@ fn solve_each(
             continue;
         }
         let counts_before = statement.scenario_counts();
-        let accounts = statement.accounts().clone();
-        let context = SearchContext::new(statement, &accounts, &state.capacity);
+        let accounts: &QueueAccounts =
+            accounts_before.get_or_insert_with(|| statement.accounts().clone());
+        let context = SearchContext::new(statement, accounts, &state.capacity);
         let start = statement.checkpoint();
         let found = search_for_job(statement, state, &context, &preemptor, policy);
         if found.is_some() && is_preemption_delayed(statement, preemptor.group) {
@@ -308,7 +321,7 @@ fn solve_each(
             let protection =
                 find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
-            let scope = failure_scope(&accounts, &preemptor, policy);
+            let scope = failure_scope(accounts, &preemptor, policy);
             if let Some(demand) = demand {
                 failed_jobs.insert_failed_job(demand, protection, scope);
             }
@@ -318,6 +331,7 @@ fn solve_each(
             }
             continue;
         };
+        accounts_before = None;
         preemptions += usize::from(!solution.victims.is_empty());
         victim_groups.extend(solution.evicted_units().map(|unit| unit.group));
         for queue in state.record_solved(statement, &preemptor, &solution) {
@@ -327,6 +341,62 @@ fn solve_each(
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
+}
+
+/// Whether the rules of the action let a search start for the job and counts do not show that it
+/// fails.
+fn may_search(
+    statement: &mut Statement<'_>,
+    state: &mut SolverState,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> bool {
+    let context = SearchContext::new(statement, statement.accounts(), &state.capacity);
+    if !policy.may_start(&context, preemptor) {
+        return false;
+    }
+    let SolverState { move_bounds, capacity, .. } = state;
+    let has_room = has_room_after_moves(statement, policy, move_bounds, capacity, preemptor);
+    if !has_room {
+        debug_assert!(
+            statement.profile.simulations_max.is_some()
+                || !is_solvable(statement, state, preemptor, policy),
+            "counts rejected a job for which pods can move"
+        );
+        statement.count_filtered();
+    }
+    has_room
+}
+
+/// Whether a search finds a solution for the job. Debug builds check with it that counts reject
+/// only jobs for which there is none.
+fn is_solvable(
+    statement: &mut Statement<'_>,
+    state: &mut SolverState,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> bool {
+    let (accounts, start) = (statement.accounts().clone(), statement.checkpoint());
+    let context = SearchContext::new(statement, &accounts, &state.capacity);
+    let found = search_for_job(statement, state, &context, preemptor, policy);
+    statement.undo_to(start);
+    found.is_some()
+}
+
+/// Whether the job may have a place once pods moved; `true` if the action does not only move pods.
+fn has_room_after_moves(
+    session: &Session<'_>,
+    policy: &impl EvictionPolicy,
+    bounds: &mut Option<MoveBounds>,
+    capacity: &mut CapacityIndex,
+    job: &Preemptor,
+) -> bool {
+    match policy.search_mode() {
+        SearchMode::Evict => true,
+        SearchMode::Move => bounds
+            .get_or_insert_with(|| MoveBounds::new(session, capacity))
+            .may_place(session, capacity, job),
+    }
 }
 
 /// For which jobs a failed search for the job shows that they fail, too.
@@ -557,18 +627,13 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             .filter(|queue| is_inside(queue) && policy.may_evict_from(context, preemptor, *queue));
         let is_other_job =
             |unit: &EvictableUnit| unit.group != preemptor.group && is_candidate(unit);
-        let victims = VictimOrder::new(candidates, accounts, queues, is_other_job);
-        let mut remaining = RemainingUse::default();
-        let victims = victims.filter(|unit| {
-            restriction.is_none() || policy.may_evict_next(context, preemptor, &mut remaining, unit)
-        });
         let accepts = |solution: &Solution| policy.accepts_solution(context, preemptor, solution);
         let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
         let open_domains = OpenDomains::new(statement, capacity, preemptor);
         let share_bounds =
             restriction.map_or(&[][..], |restriction| restriction.share_bounds.as_slice());
         let limits = LimitCheck::with_share_bounds(share_bounds);
-        let nodes = statement.snapshot.nodes.len();
+        let (nodes, shapes) = (statement.snapshot.nodes.len(), statement.snapshot.shapes.len());
         let search = Search {
             statement,
             capacity,
@@ -586,7 +651,9 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             share_bounds,
             is_rejected: false,
             is_contested: false,
-            shapes_in_vain: BTreeMap::new(),
+            shapes_in_vain: vec![None; shapes],
+            blocking_shape: None,
+            shapes_with_room: BTreeSet::new(),
             trials: 0,
             jobs_ahead: Vec::new(),
         };
@@ -596,7 +663,12 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             let order = common_order.get_or_insert_with(|| all().cloned().collect());
             search.run_search(order.iter())
         } else {
-            search.run_search(victims)
+            let victims = VictimOrder::new(candidates, accounts, queues, is_other_job);
+            let mut remaining = RemainingUse::default();
+            search.run_search(victims.filter(|unit| {
+                restriction.is_none()
+                    || policy.may_evict_next(context, preemptor, &mut remaining, unit)
+            }))
         }
     }
 }

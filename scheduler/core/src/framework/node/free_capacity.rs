@@ -62,6 +62,13 @@ impl FreeCapacity {
         Self { resources, device_use: Vec::new(), device_units: node.units_per_gpu() }
     }
 
+    /// Whether the pods on the node, or pipelined to it, request more than it has.
+    pub(crate) fn is_overcommitted(&self) -> bool {
+        let Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended } = &self.resources;
+        let fixed = [gpu_milli, cpu_milli, memory_bytes, pods];
+        fixed.into_iter().chain(extended.values()).any(|free| *free < 0)
+    }
+
     /// Free GPUs, CPU and memory, each at least 0. Only wholly free GPUs count.
     pub(crate) fn free_with_whole_gpus(&self) -> PerResource<i64> {
         self.resources.accounted_amounts().at_least_zero()
