@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
     CycleObserver, Decision, Plan, Profile, QueueUsage, SearchMemory, Snapshot,
     framework::{KeptSession, Session},
     model::{NodeId, PodGroupId, PodId, PodStatus, QueueId, SnapshotChanges, Time},
-    profile::Action,
+    profile::{Action, VictimSearch},
     schedule_kept,
 };
 
@@ -305,7 +305,8 @@ impl Future {
             &mut observer,
         );
         if observer.is_limited && result.search_stopped_at.is_none() {
-            result.search_stopped_at = self.profile.simulations_max.replace(0);
+            result.search_stopped_at = self.profile.victim_search.simulations_max();
+            self.profile.victim_search = VictimSearch::Nothing;
         }
         if result.cycles == 0 {
             self.first_usage.clone_from(&plan.queues);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use schedlab_api::Value;
+use schedlab_scheduler_core::profile::VictimSearch;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use zip::{ZipArchive, result::ZipError};
 
@@ -33,6 +34,12 @@ pub struct Overrides {
     pub scheduler_name: Option<String>,
     /// Maximum number of evictions that each action of a cycle simulates; `None`: no limit.
     pub simulations_max: Option<usize>,
+}
+
+impl Overrides {
+    fn victim_search(&self) -> VictimSearch {
+        self.simulations_max.map_or(VictimSearch::Unlimited, VictimSearch::AtMost)
+    }
 }
 
 /// A loaded snapshot: configuration, objects and notes.
@@ -142,7 +149,7 @@ pub(super) fn read_config(
     if let Some(name) = &overrides.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
-    config.profile.simulations_max = overrides.simulations_max;
+    config.profile.victim_search = overrides.victim_search();
     Ok((config, notes))
 }
 

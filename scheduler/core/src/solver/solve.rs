@@ -145,6 +145,10 @@ pub(crate) fn solve_pending_jobs(
         jobs = first_jobs_per_queue(jobs, *depth);
     }
     jobs.retain(|job| statement.may_run_after_evictions(job.key.group()));
+    let victim_search = statement.profile.victim_search;
+    if !jobs.iter().any(|job| victim_search.includes(job.key.group())) {
+        return;
+    }
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
     // next cycle.
     let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
@@ -157,7 +161,10 @@ pub(crate) fn solve_pending_jobs(
         };
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
-        let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
+        let eligible = jobs.iter().filter(|job| {
+            let group = job.key.group();
+            victim_search.includes(group) && !excluded.contains(&group)
+        });
         let memory = accepted.current_memory(statement);
         let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, memory);
         let conflict = accepted.find_conflict(statement, start, &solved);
