@@ -28,6 +28,7 @@ use schedlab_scheduler_core::{
     reason::{FitError, Suggestion},
     resources::Resources,
 };
+pub use simulator::CYCLES_AFTER_LIMIT;
 use simulator::CycleSimulator;
 use suggestions::{Situation, SuggestionSearch};
 pub use text::ExplanationText;
@@ -59,7 +60,8 @@ pub struct Explanation {
     /// pending.
     pub nodes: Option<NodeReport>,
     /// The profile's limit of simulated evictions, if the explanation reached it: from then on no
-    /// pods were evicted for other pod groups.
+    /// pods were evicted for other pod groups, and no suggestion was tried after
+    /// [`CYCLES_AFTER_LIMIT`] cycles.
     pub search_stopped_at: Option<usize>,
 }
 

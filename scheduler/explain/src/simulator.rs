@@ -1,6 +1,6 @@
 //! Runs the cycles of an explanation. A search for suggestions runs many, and in a large, saturated
 //! cluster each simulates thousands of evictions: if the profile limits these, an explanation that
-//! reaches the limit goes on with those for its own pod group.
+//! reaches the limit goes on with those for its own pod group, for a few cycles.
 
 use std::cell::Cell;
 
@@ -13,6 +13,10 @@ use schedlab_scheduler_core::{
 /// action may simulate.
 const SIMULATIONS_MAX_FACTOR: usize = 4;
 
+/// Number of cycles after the limit of simulated evictions, after which no further suggestion is
+/// tried.
+pub const CYCLES_AFTER_LIMIT: usize = 16;
+
 /// Runs cycles for the explanation of one pod group.
 pub(super) struct CycleSimulator<'a> {
     profile: &'a Profile,
@@ -21,6 +25,10 @@ pub(super) struct CycleSimulator<'a> {
     /// Number of evictions that were simulated for all groups.
     simulated: Cell<usize>,
     is_limit_reached: Cell<bool>,
+    /// Number of cycles with evictions for the explained group only.
+    cycles_after_limit: Cell<usize>,
+    /// Number of evictions that these cycles simulated.
+    simulated_after_limit: Cell<usize>,
 }
 
 impl<'a> CycleSimulator<'a> {
@@ -31,6 +39,8 @@ impl<'a> CycleSimulator<'a> {
             profile_of_group: Profile { victim_search, ..profile.clone() },
             simulated: Cell::new(0),
             is_limit_reached: Cell::new(false),
+            cycles_after_limit: Cell::new(0),
+            simulated_after_limit: Cell::new(0),
         }
     }
 
@@ -44,7 +54,11 @@ impl<'a> CycleSimulator<'a> {
                 return (statement, plan);
             }
         }
-        run_cycle(cluster, &self.profile_of_group, &mut ())
+        self.cycles_after_limit.set(self.cycles_after_limit.get() + 1);
+        let (statement, plan) = run_cycle(cluster, &self.profile_of_group, &mut ());
+        let simulated = self.simulated_after_limit.get() + statement.scenario_counts().simulated;
+        self.simulated_after_limit.set(simulated);
+        (statement, plan)
     }
 
     /// Records the evictions that a cycle with evictions for all groups simulated.
@@ -61,6 +75,17 @@ impl<'a> CycleSimulator<'a> {
     /// Whether the limit of simulated evictions was reached.
     pub(super) fn is_limit_reached(&self) -> bool {
         self.is_limit_reached.get()
+    }
+
+    /// Whether further suggestions may be tried: after the limit was reached, only for a few cycles
+    /// that together simulate fewer evictions than the limit.
+    pub(super) fn may_try_more(&self) -> bool {
+        let most = self.profile.victim_search.simulations_max();
+        let cycles = self.cycles_after_limit.get();
+        // The explained cycle may be one of these.
+        cycles <= 1
+            || cycles < CYCLES_AFTER_LIMIT
+                && most.is_none_or(|most| self.simulated_after_limit.get() <= most)
     }
 
     /// The limit of simulated evictions, if it was reached.

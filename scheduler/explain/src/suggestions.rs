@@ -193,7 +193,7 @@ impl SuggestionSearch<'_> {
             if had_more && runs(&applied) { self.reapply_in_order(&applied) } else { None };
         let is_in_order = !had_more || in_order.is_some();
         applied = in_order.unwrap_or(applied);
-        if is_in_order && runs(&applied) {
+        if is_in_order && runs(&applied) && self.simulator.may_try_more() {
             for at in 0..applied.len() {
                 applied[at].step.minimum = self.smaller_raise(&applied, at);
             }
@@ -209,6 +209,9 @@ impl SuggestionSearch<'_> {
         // The suggestions before any increase.
         let mut before_increases: Option<Vec<AppliedSuggestion>> = None;
         for _ in 0..SIMULATIONS_MAX {
+            if !self.simulator.may_try_more() {
+                break;
+            }
             let base = TrialBase { cluster: &cluster, missing: &missing, others: &others };
             let mut trial = self.next_trial(base, &reason, &applied);
             let more = increase_of_applied(&applied, &trial.suggestion, &others);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, conditions, json};
-use schedlab_explain::{ExplainedCycle, Explanation, ExplanationText};
+use schedlab_explain::{CYCLES_AFTER_LIMIT, ExplainedCycle, Explanation, ExplanationText};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
     model::{Name, Pod, PodGroup, PodGroupId},
@@ -390,9 +390,10 @@ fn workload_notes(
 
 fn search_limit_note(simulations: usize) -> String {
     format!(
-        "The search stopped at {simulations} simulated evictions, the limit: from there on, pods are \
-         evicted for this workload only, and others may evict pods, too, also its own. \
-         --simulations raises the limit."
+        "The search stopped at the limit of simulated evictions, {simulations}. After that, it \
+         simulates evictions for this workload only, in at most {CYCLES_AFTER_LIMIT} cycles: other \
+         workloads may evict pods as well, and other suggestions may let it run. --simulations raises \
+         the limit."
     )
 }
 
