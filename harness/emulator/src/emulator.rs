@@ -113,7 +113,7 @@ impl Emulator {
             ControllerManager::new(shared.clone(), options.kubelet_defaults, options.log_retention)
                 .with_event_ttl(options.event_ttl)
                 .with_webhooks(webhooks.clone())
-            .without_controllers(options.replaced_controllers);
+                .without_controllers(options.replaced_controllers);
         let controllers =
             options.runs_controllers.then(|| Arc::new(ControllerTask(tokio::spawn(manager.run()))));
         let router = Router::with_webhooks(shared.clone(), webhooks.clone());

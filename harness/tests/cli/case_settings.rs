@@ -156,3 +156,19 @@ fn scattered_gpus_and_the_pods_that_hold_the_nodes_are_explained() {
                 non-preemptible, so that no GPU of theirs can be freed.";
     assert!(run.stdout.contains(note), "{}", run.all());
 }
+
+#[test]
+fn an_explanation_says_that_its_search_stopped_at_the_limit() {
+    let lab = lab_with_case();
+    let explain = |more: &[&str]| {
+        let args = ["explain", "case.json", "--workload", "ns/owned"];
+        let run = lab.run(&[&args, more].concat());
+        assert_eq!(run.code, 0, "{}", run.all());
+        assert!(run.stdout.contains("Pipelined"), "{}", run.all());
+        run.stdout
+    };
+    let note = "The search stopped at the limit of simulated evictions, 1.";
+    assert!(explain(&["--simulations", "1"]).contains(note));
+    assert!(!explain(&[]).contains("The search stopped"));
+    assert!(explain(&["--simulations", "1", "--format", "json"]).contains(note));
+}

@@ -41,7 +41,7 @@ use crate::{
         Filter, GroupScheduling, PipelinePolicy, PlacementScoring, Plugins, PreFilter, Profile,
         Ranking, Score, Scoring,
     },
-    profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule},
+    profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule, VictimSearch},
 };
 
 /// One point of a KAI score, in the integer unit of this crate (billionths of a point).
@@ -199,7 +199,7 @@ impl Profile {
             reclaim_min_runtime: Duration::ZERO,
             reclaim_resolve_method: ResolveMethod::Lca,
             preemptions_max: None,
-            simulations_max: None,
+            victim_search: VictimSearch::Unlimited,
             priority_difference_min: 1,
         }
     }

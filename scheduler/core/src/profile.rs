@@ -1,4 +1,7 @@
-//! The choices that a profile offers: actions, orders of jobs and pods, placement of pods.
+//! The choices that a profile offers: actions, orders of jobs and pods, placement of pods, and for
+//! which jobs pods are evicted.
+
+use crate::model::PodGroupId;
 
 /// An action of a scheduling cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +52,42 @@ pub enum ResolveMethod {
     Lca,
     /// The victim's leaf queue.
     Queue,
+}
+
+/// For which pending jobs the actions of a cycle search pods to evict. Schedulers search for all;
+/// each search in a large, saturated cluster simulates very many evictions, which an explanation or
+/// forecast need not wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimSearch {
+    /// For all jobs.
+    Unlimited,
+    /// For all jobs, until an action has simulated this number of victim sets: after that, it evicts
+    /// for no further job.
+    AtMost(usize),
+    /// For one job only, without a limit. The simulated next cycle still places the jobs that come
+    /// before it.
+    OnlyFor(PodGroupId),
+    /// For no job.
+    Nothing,
+}
+
+impl VictimSearch {
+    /// Number of victim sets after which an action evicts for no further job; `None`: no limit.
+    pub const fn simulations_max(self) -> Option<usize> {
+        match self {
+            Self::AtMost(most) => Some(most),
+            Self::Unlimited | Self::OnlyFor(_) | Self::Nothing => None,
+        }
+    }
+
+    /// Whether pods may be evicted for the job.
+    pub(crate) fn includes(self, job: PodGroupId) -> bool {
+        match self {
+            Self::Unlimited | Self::AtMost(_) => true,
+            Self::OnlyFor(only) => only == job,
+            Self::Nothing => false,
+        }
+    }
 }
 
 /// A rule that orders two jobs of a queue.

@@ -8,6 +8,7 @@ mod hypothetical_pod;
 mod hypothetical_snapshot;
 mod queue;
 mod queue_text;
+mod simulator;
 mod suggestions;
 mod text;
 mod trial;
@@ -27,6 +28,8 @@ use schedlab_scheduler_core::{
     reason::{FitError, Suggestion},
     resources::Resources,
 };
+pub use simulator::CYCLES_AFTER_LIMIT;
+use simulator::CycleSimulator;
 use suggestions::{Situation, SuggestionSearch};
 pub use text::ExplanationText;
 use trial::placements_of_other_jobs;
@@ -56,6 +59,10 @@ pub struct Explanation {
     /// Verdicts about the group's next pod on each node; equal nodes are grouped. `None`: no pod is
     /// pending.
     pub nodes: Option<NodeReport>,
+    /// The profile's limit of simulated evictions, if the explanation reached it: from then on no
+    /// pods were evicted for other pod groups, and no suggestion was tried after
+    /// [`CYCLES_AFTER_LIMIT`] cycles.
+    pub search_stopped_at: Option<usize>,
 }
 
 /// One suggestion, simulated on top of the ones before it.
@@ -148,14 +155,58 @@ pub struct NodeGroup {
 
 /// Explains what the next cycle decides about `group`, why, and what would let the group run.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
-    let (mut statement, plan) = run_cycle(snapshot, profile, &mut ());
-    let missing_pods = find_missing_pods(&mut statement, group);
+    ExplainedCycle::new(snapshot, profile).explain(group)
+}
+
+/// The next cycle of a cluster, for explanations of its pod groups.
+pub struct ExplainedCycle<'a> {
+    snapshot: &'a Snapshot,
+    profile: &'a Profile,
+    statement: Statement<'a>,
+    plan: Plan,
+}
+
+impl<'a> ExplainedCycle<'a> {
+    /// Runs the cycle.
+    pub fn new(snapshot: &'a Snapshot, profile: &'a Profile) -> Self {
+        let (statement, plan) = run_cycle(snapshot, profile, &mut ());
+        Self { snapshot, profile, statement, plan }
+    }
+
+    /// What the cycle decides.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Explains what the cycle decides about `group`, why, and what would let the group run. If the
+    /// cycle reached the profile's limit of simulated evictions before it decided about the group,
+    /// the explained cycle evicts pods for this group only.
+    pub fn explain(&mut self, group: PodGroupId) -> Explanation {
+        let simulator = CycleSimulator::new(self.profile, group);
+        simulator.record(&self.statement);
+        if simulator.is_limit_reached()
+            && decisions_for(&self.statement, &self.plan, group).is_empty()
+        {
+            let (mut statement, plan) = simulator.run(self.snapshot);
+            explain_after_cycle(&mut statement, &plan, group, &simulator)
+        } else {
+            explain_after_cycle(&mut self.statement, &self.plan, group, &simulator)
+        }
+    }
+}
+
+fn explain_after_cycle(
+    statement: &mut Statement<'_>,
+    plan: &Plan,
+    group: PodGroupId,
+    simulator: &CycleSimulator<'_>,
+) -> Explanation {
+    let missing_pods = find_missing_pods(statement, group);
     let members = statement.members(group);
     let unusable = statement.group(group).unschedulable_members.len();
     let (waits, minimum) =
         (members.waiting_pods().count(), members.minimum_count(statement.group(group)));
-    let decided = decisions_for(&statement, &plan, group);
-    let others = placements_of_other_jobs(&statement, &plan, group);
+    let snapshot = statement.snapshot;
     let mut explanation = Explanation {
         group,
         active: count_running(snapshot, group),
@@ -163,19 +214,22 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
             .unwrap_or(u32::MAX)
             .saturating_add(members.gated_count()),
         minimum,
-        decisions: decided,
+        decisions: decisions_for(statement, plan, group),
         reason: plan.waiting.get(&group).cloned(),
         suggestions: Vec::new(),
-        queues: accounts_up_to_root(&statement, group),
-        plugins: check_node_independent_plugins(&mut statement, group),
-        nodes: report_nodes(&mut statement, group),
+        queues: accounts_up_to_root(statement, group),
+        plugins: check_node_independent_plugins(statement, group),
+        nodes: report_nodes(statement, group),
+        search_stopped_at: None,
     };
     if let Some(reason) = &explanation.reason {
+        let others = placements_of_other_jobs(statement, plan, group);
         let situation = Situation { reason: reason.clone(), missing: missing_pods, others };
         explanation.suggestions =
-            SuggestionSearch { snapshot, profile, group, size: NodeSize::Ample }
+            SuggestionSearch { snapshot, simulator, group, size: NodeSize::Ample }
                 .suggest_steps(situation);
     }
+    explanation.search_stopped_at = simulator.reached_limit();
     explanation
 }
 

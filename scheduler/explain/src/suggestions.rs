@@ -5,10 +5,11 @@ use super::{
     NewNodeSize, SuggestedStep, TrialOutcome,
     hypothetical_node::NodeSize,
     hypothetical_snapshot::{MissingPods, apply_suggestion},
+    simulator::CycleSimulator,
     trial::run_trial,
 };
 use schedlab_scheduler_core::{
-    Decision, Profile, Reason, Snapshot,
+    Decision, Reason, Snapshot,
     model::{Name, PodGroupId},
     reason::{FitError, Quantity, Suggestion},
 };
@@ -27,8 +28,8 @@ const INCREASES_WITHOUT_EFFECT_MAX: usize = 8;
 pub(super) struct SuggestionSearch<'a> {
     /// The cluster before any suggestion is applied.
     pub(super) snapshot: &'a Snapshot,
-    /// The profile of the scheduler.
-    pub(super) profile: &'a Profile,
+    /// Runs the cycles after suggestions.
+    pub(super) simulator: &'a CycleSimulator<'a>,
     /// The pending group that is to run.
     pub(super) group: PodGroupId,
     /// Size of added nodes.
@@ -192,7 +193,7 @@ impl SuggestionSearch<'_> {
             if had_more && runs(&applied) { self.reapply_in_order(&applied) } else { None };
         let is_in_order = !had_more || in_order.is_some();
         applied = in_order.unwrap_or(applied);
-        if is_in_order && runs(&applied) {
+        if is_in_order && runs(&applied) && self.simulator.may_try_more() {
             for at in 0..applied.len() {
                 applied[at].step.minimum = self.smaller_raise(&applied, at);
             }
@@ -208,6 +209,9 @@ impl SuggestionSearch<'_> {
         // The suggestions before any increase.
         let mut before_increases: Option<Vec<AppliedSuggestion>> = None;
         for _ in 0..SIMULATIONS_MAX {
+            if !self.simulator.may_try_more() {
+                break;
+            }
             let base = TrialBase { cluster: &cluster, missing: &missing, others: &others };
             let mut trial = self.next_trial(base, &reason, &applied);
             let more = increase_of_applied(&applied, &trial.suggestion, &others);
@@ -276,7 +280,7 @@ impl SuggestionSearch<'_> {
         let TrialBase { cluster, missing, others } = base;
         let snapshot = apply_suggestion(cluster, self.group, missing, &suggestion, self.size);
         let (outcome, missing, others) = match &snapshot {
-            Some(snapshot) => run_trial(snapshot, self.profile, self.group),
+            Some(snapshot) => run_trial(snapshot, self.simulator, self.group),
             None => (TrialOutcome::NotSimulated, missing.clone(), others.to_vec()),
         };
         Trial { suggestion, snapshot, outcome, missing, others }
@@ -290,7 +294,7 @@ impl SuggestionSearch<'_> {
         for one in applied {
             cluster =
                 apply_suggestion(&cluster, self.group, &missing, one.suggestion(), self.size)?;
-            let (outcome, missing_then, _) = run_trial(&cluster, self.profile, self.group);
+            let (outcome, missing_then, _) = run_trial(&cluster, self.simulator, self.group);
             let missing = std::mem::replace(&mut missing, missing_then);
             let step = SuggestedStep { outcome, ..one.step.clone() };
             reapplied.push(AppliedSuggestion { step, missing, ..one.clone() });
@@ -349,7 +353,7 @@ impl SuggestionSearch<'_> {
         };
         let snapshot = self.snapshot_with_all(applied, applied.iter().enumerate().map(minimum));
         snapshot.is_some_and(|snapshot| {
-            matches!(run_trial(&snapshot, self.profile, self.group).0, TrialOutcome::Runs { .. })
+            matches!(run_trial(&snapshot, self.simulator, self.group).0, TrialOutcome::Runs { .. })
         })
     }
 
@@ -364,7 +368,7 @@ impl SuggestionSearch<'_> {
         let suggestion = applied.last()?.suggestion().clone();
         let snapshot =
             self.snapshot_with_all(applied, applied.iter().map(|one| one.suggestion().clone()))?;
-        let (outcome, missing, others) = run_trial(&snapshot, self.profile, self.group);
+        let (outcome, missing, others) = run_trial(&snapshot, self.simulator, self.group);
         Some(Trial { suggestion, snapshot: Some(snapshot), outcome, missing, others })
     }
 

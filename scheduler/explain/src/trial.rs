@@ -1,10 +1,12 @@
 //! Simulates a suggestion: runs the cycles after it for a pod group.
 
-use super::{MissingPods, NewNodeSize, TrialOutcome, decisions_for, find_missing_pods};
+use super::{
+    CycleSimulator, MissingPods, NewNodeSize, TrialOutcome, decisions_for, find_missing_pods,
+};
 use schedlab_scheduler_core::{
-    Decision, Plan, Profile, Snapshot,
+    Decision, Plan, Snapshot,
     framework::{Fit, Session},
-    inspect::{next_snapshot, run_cycle},
+    inspect::next_snapshot,
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
     queues::MinimumStatus,
 };
@@ -19,13 +21,17 @@ pub(super) type TrialResult = (TrialOutcome, MissingPods, Vec<Decision>);
 
 /// Simulates the next cycle for the group, and a few more cycles if the group is pipelined or may
 /// be evicted again.
-pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId) -> TrialResult {
-    let (mut statement, plan) = run_cycle(cluster, profile, &mut ());
+pub(super) fn run_trial(
+    cluster: &Snapshot,
+    simulator: &CycleSimulator<'_>,
+    group: PodGroupId,
+) -> TrialResult {
+    let (mut statement, plan) = simulator.run(cluster);
     let missing = find_missing_pods(&mut statement, group);
     let others = placements_of_other_jobs(&statement, &plan, group);
     match trial_outcome(&statement, &plan, group) {
         runs @ TrialOutcome::Runs { fits, .. } => {
-            let waits = result_if_pending_later(cluster, profile, group, &plan, fits);
+            let waits = result_if_pending_later(cluster, simulator, group, &plan, fits);
             waits.unwrap_or((runs, missing, others))
         }
         waits @ (TrialOutcome::StillPending(_)
@@ -35,23 +41,27 @@ pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId
 }
 
 /// The result of the first later cycle in which the group loses pods that it needs, or of the last
-/// cycle if the group gained no pod; `None` otherwise.
+/// cycle if the group gained no pod; `None` otherwise. Once the limit of simulated evictions is
+/// reached, no other group evicts pods of the group, so the cycles end when it has gained a pod.
 fn result_if_pending_later(
     cluster: &Snapshot,
-    profile: &Profile,
+    simulator: &CycleSimulator<'_>,
     group: PodGroupId,
     plan: &Plan,
     fits: Fit,
 ) -> Option<TrialResult> {
+    let gained = |now: &Snapshot| count_placed(now, group) > count_placed(cluster, group);
     let (mut cluster_then, mut has_left) = (next_snapshot_without_releasing(cluster, plan), false);
     // The reason of a group that is evicted in the last cycle appears in the next one.
     for cycle in 1..=CYCLES_AFTER_START + 1 {
-        let (mut statement, plan) = run_cycle(&cluster_then, profile, &mut ());
+        if simulator.is_limit_reached() && !has_left && gained(&cluster_then) {
+            break;
+        }
+        let (mut statement, plan) = simulator.run(&cluster_then);
         has_left |= would_lose_minimum(&statement, &plan, group);
         let after = next_snapshot_without_releasing(&cluster_then, &plan);
         let is_last = cycle >= CYCLES_AFTER_START || plan.decisions.is_empty();
-        let has_more = count_placed(&after, group) > count_placed(cluster, group);
-        if (has_left || is_last && !has_more)
+        if (has_left || is_last && !gained(&after))
             && let Some(reason) = plan.waiting.get(&group).cloned()
         {
             let others = placements_of_other_jobs(&statement, &plan, group);

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, conditions, json};
-use schedlab_explain::{Explanation, ExplanationText, explain as explain_group};
+use schedlab_explain::{CYCLES_AFTER_LIMIT, ExplainedCycle, Explanation, ExplanationText};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
     model::{Name, Pod, PodGroup, PodGroupId},
-    schedule,
 };
 
 use super::{ClusterView, OutputFormat, json, preemption_policy, scattered_gpus};
@@ -55,15 +54,15 @@ pub(super) async fn explain(
     form: OutputFormat,
 ) -> anyhow::Result<String> {
     let target = resolve_target(view, namespace, name).await?;
-    let plan = schedule(view.snapshot(), &view.config.profile);
+    let mut cycle = ExplainedCycle::new(view.snapshot(), &view.config.profile);
     let of_pods = target.pods.iter().find_map(|pod| pod_problem(view, pod));
     let of_groups = || target.groups.iter().find_map(|key| group_problem(view, key));
-    let tried = pods_to_bind(view, &plan);
+    let tried = pods_to_bind(view, cycle.plan());
     let problem = of_pods.or_else(of_groups).or_else(|| bind_problem(view, &target.pods, &tried));
     let groups: Vec<(&ObjectKey, PodGroupId)> =
         target.groups.iter().filter_map(|key| Some((key, find_group_id(view, key)?))).collect();
     let bind_failures = BindFailure::first_failure_by_group(&view.cache, &tried);
-    let waiting = WaitingReasons { by_plan: plan.waiting, bind_failures };
+    let waiting = WaitingReasons { by_plan: cycle.plan().waiting.clone(), bind_failures };
     let of = |id: PodGroupId| &view.snapshot().pod_groups[id.0 as usize];
     // A group whose only pod has a problem needs no explanation of its own.
     let is_covered = |group: &ObjectKey| match &problem {
@@ -82,7 +81,7 @@ pub(super) async fn explain(
         );
     }
     let shown = group_key.map(|(key, id)| {
-        let explanation = explain_group(view.snapshot(), &view.config.profile, *id);
+        let explanation = cycle.explain(*id);
         let mut notes = workload_notes(view, key, of(*id), &target, groups.len());
         notes.extend(preemption_policy::priority_difference_note(
             view.snapshot(),
@@ -94,6 +93,7 @@ pub(super) async fn explain(
         notes.extend(
             report.and_then(|report| scattered_gpus::scattered_gpus_note(view.snapshot(), report)),
         );
+        notes.extend(explanation.search_stopped_at.map(search_limit_note));
         (explanation, notes)
     });
     Ok(match form {
@@ -386,6 +386,15 @@ fn workload_notes(
         ));
     }
     notes
+}
+
+fn search_limit_note(simulations: usize) -> String {
+    format!(
+        "The search stopped at the limit of simulated evictions, {simulations}. After that, it \
+         simulates evictions for this workload only, in at most {CYCLES_AFTER_LIMIT} cycles: other \
+         workloads may evict pods as well, and other suggestions may let it run. --simulations raises \
+         the limit."
+    )
 }
 
 fn non_preemptible_note(

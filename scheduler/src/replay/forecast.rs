@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
     CycleObserver, Decision, Plan, Profile, QueueUsage, SearchMemory, Snapshot,
     framework::{KeptSession, Session},
     model::{NodeId, PodGroupId, PodId, PodStatus, QueueId, SnapshotChanges, Time},
-    profile::Action,
+    profile::{Action, VictimSearch},
     schedule_kept,
 };
 
@@ -142,6 +142,8 @@ pub struct Forecast {
     pub unschedulable: Vec<UnschedulablePod>,
     /// The queues, by name.
     pub queues: Vec<QueueForecast>,
+    /// GPUs that all queues together use at the end, in thousandths.
+    pub gpus_used_after: i64,
     /// Number of cycles.
     pub cycles: u32,
     /// Virtual time of the last cycle since the start.
@@ -305,7 +307,8 @@ impl Future {
             &mut observer,
         );
         if observer.is_limited && result.search_stopped_at.is_none() {
-            result.search_stopped_at = self.profile.simulations_max.replace(0);
+            result.search_stopped_at = self.profile.victim_search.simulations_max();
+            self.profile.victim_search = VictimSearch::Nothing;
         }
         if result.cycles == 0 {
             self.first_usage.clone_from(&plan.queues);
@@ -450,6 +453,9 @@ impl Future {
             used_after: plan.queues_after.get(id).map_or(0, |after| after.allocated.gpu_milli),
         };
         result.queues = plan.queues.iter().map(queue).collect();
+        let queues = plan.queues_after.iter();
+        let top = queues.filter(|(id, _)| self.snapshot.queues[id.0 as usize].parent.is_none());
+        result.gpus_used_after = top.map(|(_, after)| after.allocated.gpu_milli).sum();
     }
 
     fn pod_start(&self, pod: PodId, node: NodeId) -> PodStart {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use schedlab_api::Value;
+use schedlab_scheduler_core::profile::VictimSearch;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use zip::{ZipArchive, result::ZipError};
 
@@ -33,6 +34,12 @@ pub struct Overrides {
     pub scheduler_name: Option<String>,
     /// Maximum number of evictions that each action of a cycle simulates; `None`: no limit.
     pub simulations_max: Option<usize>,
+}
+
+impl Overrides {
+    fn victim_search(&self) -> VictimSearch {
+        self.simulations_max.map_or(VictimSearch::Unlimited, VictimSearch::AtMost)
+    }
 }
 
 /// A loaded snapshot: configuration, objects and notes.
@@ -126,6 +133,7 @@ impl ClusterLoader {
     pub(crate) fn notes(&self) -> Vec<String> {
         let ObjectPass { cache, notes, mistyped, .. } = &self.objects;
         let malformed = objects::malformed_object_notes(cache, mistyped);
+        let notes = notes.iter().map(|note| &note.text);
         self.setting_notes.iter().chain(notes).cloned().chain(malformed).collect()
     }
 }
@@ -142,7 +150,7 @@ pub(super) fn read_config(
     if let Some(name) = &overrides.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
-    config.profile.simulations_max = overrides.simulations_max;
+    config.profile.victim_search = overrides.victim_search();
     Ok((config, notes))
 }
 
@@ -199,11 +207,19 @@ impl FieldReader for ConfigPass {
     }
 }
 
+/// A note on an object or on a list of objects.
+#[derive(Debug)]
+struct ObjectNote {
+    /// Kind and key of the object; `None`: the note is on a list, or on an object that is ignored.
+    object: Option<(Kind, ObjectKey)>,
+    text: String,
+}
+
 /// The second pass over the file: the objects.
 #[derive(Debug)]
 pub(super) struct ObjectPass {
     cache: ClusterCache,
-    notes: Vec<String>,
+    notes: Vec<ObjectNote>,
     /// Kinds and keys of the objects loaded so far.
     loaded: BTreeSet<(Kind, ObjectKey)>,
     /// Objects with a value of the wrong type, which have a note.
@@ -238,11 +254,11 @@ impl ObjectPass {
     pub(super) fn remove_object(&mut self, list: &str, object: &Value) {
         let Some(kind) = array_kind(list) else { return };
         let key = ObjectKey::from_object(object);
-        let label = format!("{}: ", objects::object_name(kind, &key));
-        self.notes.retain(|note| !note.starts_with(&label));
         self.cache.remove(kind, key.clone(), u64::MAX);
-        self.mistyped.remove(&(kind, key.clone()));
-        self.loaded.remove(&(kind, key));
+        let removed = (kind, key);
+        self.notes.retain(|note| note.object.as_ref() != Some(&removed));
+        self.mistyped.remove(&removed);
+        self.loaded.remove(&removed);
     }
 
     pub(super) fn load_object(&mut self, list: &str, index: usize, object: &Value) {
@@ -260,26 +276,31 @@ impl ObjectPass {
     }
 
     fn load_named_object(&mut self, kind: Kind, object: &Value) {
-        self.notes.extend(objects::value_warnings(kind, object));
+        let key = ObjectKey::from_object(object);
+        for text in objects::value_warnings(kind, object) {
+            self.notes.push(ObjectNote { object: Some((kind, key.clone())), text });
+        }
         let Some(wrong) = types::type_error(kind, object) else {
             return self.cache.upsert(kind, object);
         };
         let wrong = self.cache.upsert_mistyped(kind, object, wrong);
-        let key = ObjectKey::from_object(object);
         let (object_label, consequence) =
             (objects::object_name(kind, &key), objects::mistype_consequence(kind, object));
-        self.notes.push(format!("{object_label}: {wrong}; {consequence}"));
+        let text = format!("{object_label}: {wrong}; {consequence}");
+        self.notes.push(ObjectNote { object: Some((kind, key.clone())), text });
         self.mistyped.insert((kind, key));
     }
 
     fn record_error(&mut self, fault: &Malformed) {
-        self.notes.push(format!("{fault}; it is ignored"));
+        let text = format!("{fault}; it is ignored");
+        self.notes.push(ObjectNote { object: None, text });
     }
 
     /// Adds a note on an ignored list: one of a kind that is not used, with this many objects.
     fn record_ignored_list(&mut self, list: &str, length: usize) {
         if length > 0 {
-            self.notes.push(format!("rawObjects.{list}: it has no effect"));
+            let text = format!("rawObjects.{list}: it has no effect");
+            self.notes.push(ObjectNote { object: None, text });
         }
     }
 }
@@ -392,6 +413,20 @@ mod tests {
         zip.start_file(name, SimpleFileOptions::default()).unwrap();
         zip.write_all(json.as_bytes()).unwrap();
         zip.finish().unwrap()
+    }
+
+    #[test]
+    fn a_removed_object_takes_only_its_own_notes_with_it() {
+        let class = |name: &str| json!({ "metadata": { "name": name }, "value": "much" });
+        let mut loader =
+            ClusterLoader::new(CapturedConfig::default(), &Overrides::default()).unwrap();
+        for (index, name) in ["a", "a: b"].iter().enumerate() {
+            loader.objects.load_object("priorityClasses", index, &class(name));
+        }
+        loader.objects.remove_object("priorityClasses", &class("a"));
+        let notes = loader.notes();
+        assert!(!notes.is_empty());
+        assert!(notes.iter().all(|note| note.starts_with("PriorityClass a: b: ")), "{notes:?}");
     }
 
     fn wrong(name: &str, json: &str) -> String {

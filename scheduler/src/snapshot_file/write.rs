@@ -104,7 +104,7 @@ pub(super) fn schedlab_settings_json(config: &Config) -> Value {
         reclaim_resolve_method: _,
         preemptions_max,
         // A limit of explanations, not of a scheduler.
-        simulations_max: _,
+        victim_search: _,
         priority_difference_min,
     } = &config.profile;
     let pool = config.node_pool.as_ref();

@@ -170,6 +170,10 @@ pub struct ForecastEnd {
     /// The limit of simulated evictions, if a search stopped at it, with or without the changes:
     /// some of the pending pod groups may evict others.
     pub search_stopped_at: Option<usize>,
+    /// GPUs in use at the end.
+    pub used_gpus: f64,
+    /// GPUs in use at the end without the changes.
+    pub used_gpus_without: f64,
     /// Number of pods that ended by themselves.
     pub ended_pods: usize,
     /// Number of pods that start in both forecasts.
@@ -206,6 +210,8 @@ impl Answer {
                 cycles: with.cycles,
                 at_rest: with.is_at_rest,
                 search_stopped_at: with.search_stopped_at.or(without.search_stopped_at),
+                used_gpus: gpus(with.gpus_used_after),
+                used_gpus_without: gpus(without.gpus_used_after),
                 ended_pods: with.ended,
                 starts_in_both: first_starts(with)
                     .keys()

@@ -137,6 +137,8 @@ fn an_answer_says_that_a_search_stopped_at_the_limit() {
     for sentence in [
         "  an action simulated 1 eviction, the limit, and later cycles evict nothing: other pending \
          workloads may evict pods, too; --simulations raises the limit\n",
+        "  the searches with and without the changes may have stopped at different workloads; GPUs in \
+         use at the end: 16 with, 16 without\n",
         "pending at the end; some may evict pods, too\n",
     ] {
         assert!(text.contains(sentence), "{text}");

@@ -91,13 +91,19 @@ impl Answer {
             seconds_text(self.end.after_secs),
             counted_noun(usize::try_from(self.end.cycles).unwrap_or_default(), "cycle")
         ));
-        lines.extend(self.end.search_stopped_at.map(|simulations| {
-            format!(
+        if let Some(simulations) = self.end.search_stopped_at {
+            lines.push(format!(
                 "an action simulated {}, the limit, and later cycles evict nothing: other pending \
                  workloads may evict pods, too; --simulations raises the limit",
                 counted_noun(simulations, "eviction")
-            )
-        }));
+            ));
+            lines.push(format!(
+                "the searches with and without the changes may have stopped at different workloads; \
+                 GPUs in use at the end: {} with, {} without",
+                amount_text(self.end.used_gpus),
+                amount_text(self.end.used_gpus_without)
+            ));
+        }
         lines
     }
 

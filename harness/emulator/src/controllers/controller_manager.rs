@@ -23,8 +23,8 @@ use crate::reconcile::{
 };
 use crate::store::shared::SharedStore;
 use crate::store::{
-    DeleteOptions, EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, WebhookContext, Write,
-    WriteOutcome,
+    DeleteOptions, EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, WebhookContext,
+    Write, WriteOutcome,
 };
 use schedlab_api::{Value, json, object};
 

@@ -156,7 +156,7 @@ impl Session<'_> {
     /// Whether the present action has simulated as many victim sets as the profile allows.
     pub(crate) fn has_spent_simulations(&self) -> bool {
         let simulated = self.outcome.scenarios.simulated - self.outcome.simulated_before;
-        self.profile.simulations_max.is_some_and(|most| simulated >= most)
+        self.profile.victim_search.simulations_max().is_some_and(|most| simulated >= most)
     }
 
     /// Whether an action of the cycle simulated as many victim sets as the profile allows: some of

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Plugins;
 use crate::{
-    profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule},
+    profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule, VictimSearch},
     queues::FairShareRules,
 };
 
@@ -59,9 +59,8 @@ pub struct Profile {
     /// Maximum number of jobs per cycle that evict others (preempt and reclaim together); `None`:
     /// no limit.
     pub preemptions_max: Option<usize>,
-    /// Maximum number of victim sets that an action simulates: after that, it evicts for no further
-    /// job. `None`: no limit. Schedulers have none; an explanation of a large cluster has one.
-    pub simulations_max: Option<usize>,
+    /// For which pending jobs actions search pods to evict.
+    pub victim_search: VictimSearch,
     /// How much higher a job's priority must be than a victim's to preempt it within its queue; at
     /// least 1.
     pub priority_difference_min: i32,

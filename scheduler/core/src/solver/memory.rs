@@ -12,7 +12,7 @@ use crate::{
         GpuGroup, Labels, LeaderRole, Name, Node, NodeId, PodGroup, PodGroupId, PodId, PodShape,
         Queue, QueueId, ShapeId, Time, Topology,
     },
-    profile::Action,
+    profile::{Action, VictimSearch},
     queues::Account,
     resources::PerResource,
 };
@@ -307,10 +307,10 @@ fn member_counts(session: &Session<'_>, group: PodGroupId, sub_group: usize) -> 
 }
 
 /// Whether everything that searches read is compared: not the time, which minimum runtimes depend
-/// on, the number of earlier simulations, claims, volumes and NUMA zones.
+/// on, limits of the searches, claims, volumes and NUMA zones.
 fn is_comparable(session: &Session<'_>) -> bool {
     !session.has_min_runtimes()
-        && session.profile.simulations_max.is_none()
+        && session.profile.victim_search == VictimSearch::Unlimited
         && session.pods_with_claims().is_empty()
         && session.pods_with_volumes().is_empty()
         && session.numa_zones_max() == 0

@@ -149,6 +149,10 @@ pub(crate) fn solve_pending_jobs(
         jobs = first_jobs_per_queue(jobs, *depth);
     }
     jobs.retain(|job| statement.may_run_after_evictions(job.key.group()));
+    let victim_search = statement.profile.victim_search;
+    if !jobs.iter().any(|job| victim_search.includes(job.key.group())) {
+        return;
+    }
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
     // next cycle.
     let mut excluded: BTreeSet<PodGroupId> = accepted.victim_groups().collect();
@@ -161,7 +165,10 @@ pub(crate) fn solve_pending_jobs(
         };
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
-        let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
+        let eligible = jobs.iter().filter(|job| {
+            let group = job.key.group();
+            victim_search.includes(group) && !excluded.contains(&group)
+        });
         let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, accepted);
         let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
@@ -359,7 +366,7 @@ fn may_search(
     let has_room = has_room_after_moves(statement, policy, move_bounds, capacity, preemptor);
     if !has_room {
         debug_assert!(
-            statement.profile.simulations_max.is_some()
+            statement.profile.victim_search.simulations_max().is_some()
                 || !is_solvable(statement, state, preemptor, policy),
             "counts rejected a job for which pods can move"
         );

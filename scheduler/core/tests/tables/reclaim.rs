@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use schedlab_scheduler_core::{
     Profile,
-    profile::{Action, ResolveMethod},
+    profile::{Action, ResolveMethod, VictimSearch},
 };
 use schedlab_testkit::{cycles_until_steady_of, eviction_messages_of, plan_of, plan_with};
 
@@ -479,8 +479,8 @@ fn the_queue_that_uses_more_of_its_share_loses_pods_first() {
 
 #[test]
 fn a_limit_of_simulations_ends_the_search_for_victims() {
-    let evictions = |most| {
-        let profile = Profile { simulations_max: most, ..Profile::kai() };
+    let evictions = |victim_search| {
+        let profile = Profile { victim_search, ..Profile::kai() };
         let plan = plan_with(
             &profile,
             "
@@ -497,5 +497,11 @@ fn a_limit_of_simulations_ends_the_search_for_victims() {
         );
         plan.lines().filter(|line| line.contains(" leaves ")).count()
     };
-    assert_eq!([Some(0), Some(1), None].map(evictions), [0, 1, 2]);
+    let searches = [
+        VictimSearch::Nothing,
+        VictimSearch::AtMost(0),
+        VictimSearch::AtMost(1),
+        VictimSearch::Unlimited,
+    ];
+    assert_eq!(searches.map(evictions), [0, 0, 1, 2]);
 }

@@ -2,9 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::texts::suggestions_with;
-use schedlab_scheduler_core::Profile;
-use schedlab_testkit::plan_with;
+use crate::texts::{group_of, suggestions_with};
+use schedlab_explain::explain;
+use schedlab_scheduler_core::{Profile, profile::VictimSearch};
+use schedlab_testkit::{plan_with, snapshot_of};
 
 const THREE_OUTRANK_THREE: &str = "
     node n1 gpus=3
@@ -144,4 +145,20 @@ fn the_preemption_limit_is_the_reason_only_if_victims_exist() {
     high3 pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     mid2 pending: Resources were not found for pod default/mid2 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     ");
+}
+
+#[test]
+fn an_explanation_goes_on_with_the_searches_of_its_own_group_once_the_limit_is_reached() {
+    let snapshot = snapshot_of(THREE_OUTRANK_THREE);
+    let last = group_of(&snapshot, "high3");
+    let explained = |victim_search| {
+        let profile = Profile { victim_search, ..Profile::kai() };
+        let explanation = explain(&snapshot, &profile, last);
+        (explanation.reason.map(|reason| reason.code()), explanation.search_stopped_at)
+    };
+    let pending = Some("Pipelined");
+    assert_eq!(explained(VictimSearch::Unlimited), (pending, None));
+    assert_eq!(explained(VictimSearch::AtMost(100)), (pending, None));
+    assert_eq!(explained(VictimSearch::AtMost(1)), (pending, Some(1)));
+    assert_eq!(explained(VictimSearch::Nothing), (Some("PodSchedulingErrors"), None));
 }

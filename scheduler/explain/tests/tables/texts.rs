@@ -115,7 +115,7 @@ pub(crate) fn queue_explained(text: &str, queue: &str) -> String {
     QueueExplanationText { snapshot: &snapshot, explanation: &explanation }.to_string()
 }
 
-fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {
+pub(crate) fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {
     let at = snapshot.pod_groups.iter().position(|group| *group.name == *name);
     PodGroupId(u32::try_from(at.expect("a job or gang of that name")).expect("few groups"))
 }
