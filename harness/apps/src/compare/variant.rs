@@ -152,7 +152,7 @@ impl Change {
             return Ok(Self::Fleet(path.to_owned()));
         }
         match fs::read_to_string(path) {
-            Ok(text) => Ok(Self::of_text(path, &text)),
+            Ok(text) => Self::of_text(path, &text),
             Err(error) if path.exists() => anyhow::bail!("{value}: cannot read the file: {error}"),
             Err(_) => {
                 let near = near_value(path);
@@ -172,25 +172,43 @@ impl Change {
     }
 
     /// The change that a file with this text is.
-    fn of_text(path: &Path, text: &str) -> Self {
+    fn of_text(path: &Path, text: &str) -> anyhow::Result<Self> {
         let path_buf = path.to_owned();
         let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if extension == Some("csv") {
-            let is_queues = first.split(',').any(|column| column.trim() == "quota");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            let has = |wanted: &str| first.split(',').any(|column| column.trim() == wanted);
+            return match (has("quota"), has("sn")) {
+                (true, _) => Ok(Self::Queues(path_buf)),
+                (false, true) => Ok(Self::Fleet(path_buf)),
+                (false, false) => anyhow::bail!(
+                    "{}:1: got the columns {first}, expected quota among those of queues, or sn \
+                     among those of nodes",
+                    path.display()
+                ),
+            };
         }
         let has_line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
         let is_object = has_line("kind:") || has_line("\"kind\":");
         if is_object {
             let is_queues = has_kind(text, "Queue") && !has_kind(text, "Node");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            return Ok(if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) });
         }
         if first.starts_with('{') && !matches!(extension, Some("yaml" | "yml")) {
-            let is_queues = first.contains("\"quota\"");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            let has = |field: &str| first.contains(&format!("\"{field}\""));
+            if has("quota") {
+                return Ok(Self::Queues(path_buf));
+            }
+            // An object over several lines is a snapshot.
+            if first == "{" || ["gpus", "cpu_milli", "memory_mib"].into_iter().any(has) {
+                return Ok(Self::Fleet(path_buf));
+            }
+            anyhow::bail!(
+                "{}: got {first}, expected \"quota\" of a queue, or \"gpus\" of a node",
+                path.display()
+            );
         }
-        if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) }
+        Ok(if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) })
     }
 }
 
@@ -239,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_content() {
-        let change = |name: &str, text: &str| Change::of_text(Path::new(name), text);
+        let change = |name: &str, text: &str| Change::of_text(Path::new(name), text).unwrap();
         let queues = |name: &str| Change::Queues(name.into());
         let fleet = |name: &str| Change::Fleet(name.into());
         assert_eq!(change("q.csv", "name,quota\na,1\n"), queues("q.csv"));
@@ -252,6 +270,19 @@ mod tests {
         let config = Change::Config("s.yaml".into());
         assert_eq!(change("s.yaml", "placementStrategy: {gpu: spread}\n"), config);
         assert_eq!(Change::of("kube").unwrap(), Change::Profile(Profile::Kube));
+        let error = |name: &str, text: &str| {
+            Change::of_text(Path::new(name), text).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("q.csv", "name,quotas\na,1\n"),
+            "q.csv:1: got the columns name,quotas, expected quota among those of queues, or sn \
+             among those of nodes"
+        );
+        assert_eq!(
+            error("q.jsonl", "{\"name\": \"a\", \"qouta\": 1}\n"),
+            "q.jsonl: got {\"name\": \"a\", \"qouta\": 1}, expected \"quota\" of a queue, or \
+             \"gpus\" of a node"
+        );
     }
 
     fn error_of(folder: &Path, change: &str) -> String {

@@ -88,7 +88,7 @@ impl SeriesMeans {
             let of_queue: Vec<(&String, f64)> = of_queue.collect();
             let all: f64 = of_queue.iter().map(|(_, sum)| sum).sum();
             for (queue, sum) in of_queue {
-                *sums.entry(queue).or_default() += if all > 0.0 { sum / all } else { 0.0 };
+                *sums.entry(queue).or_default() += sum / all.max(f64::MIN_POSITIVE);
             }
         }
         let mut queues: Vec<(&str, f64)> = sums.into_iter().collect();

@@ -142,9 +142,10 @@ impl Report {
         let mut text = String::new();
         let days = self.virtual_secs / 86_400.0;
         let jobs = counted_noun(self.jobs, "job");
-        let (jobs, partial) = match self.is_partial {
-            true => (format!("{} of {jobs}", self.arrived), ", stopped there"),
-            false => (jobs, ""),
+        let (jobs, partial) = if self.is_partial {
+            (format!("{} of {jobs}", self.arrived), ", stopped there")
+        } else {
+            (jobs, "")
         };
         let _ = writeln!(
             text,
