@@ -107,14 +107,32 @@ fn an_invalid_json_line_is_reported_with_file_line_and_field() {
         error("{\"name\": \"a\", \"runs_secs\": 1, \"leaves_after_secs\": 2}\n"),
         error("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
     ];
-    assert_snapshot!(messages.join("\n"), @"
-    pods.jsonl:1: column 19: got unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `gpu_memory_mib`, `models`, `queue`, `user`, `kind`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`
+    assert_snapshot!(messages.join("\n"), @r#"
+    pods.jsonl:1: got the field "gpu", expected name, pods, cpu_milli, memory_mib, gpus, gpu_milli, gpu_memory_mib, models, queue, user, kind, priority_class, arrives_secs, runs_secs, leaves_after_secs; did you mean `gpus`?
     pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
     pods.jsonl:1: gpu_milli: got 3000, expected 1 to 1000 for each of its GPUs
     pods.jsonl:1: runs_secs: got -1, expected seconds from 0 to those of a hundred years
     pods.jsonl:1: runs_secs: got leaves_after_secs beside it, expected one of the two
-    pods.jsonl:1: queue: got nobody, expected a leaf queue: default-queue
-    ");
+    pods.jsonl:1: queue: got nobody, expected a leaf queue: default-queue; --queues reads the queues of the jobs
+    "#);
+}
+
+#[test]
+fn jobs_that_had_not_arrived_when_a_simulation_was_stopped_are_left_out() {
+    let lab = Lab::new();
+    let mut args = lab.args(NODES, PODS);
+    let early = "{\"name\": \"early\", \"gpus\": 1, \"runs_secs\": 60}";
+    let late = "{\"name\": \"late\", \"gpus\": 1, \"arrives_secs\": 90000}";
+    args.pods = lab.file("pods.jsonl", &format!("{early}\n{late}\n"));
+    let monitor = Monitor::default();
+    monitor.stop();
+    let report = simulate(&args, &monitor).expect("the trace is valid").report;
+    assert_eq!((report.is_partial, report.jobs, report.arrived), (true, 2, 0));
+    assert_eq!(report.never_started, []);
+    assert_eq!(report.findings, []);
+    assert!(report.waiting_by_queue.is_empty(), "{:?}", report.waiting_by_queue);
+    let table = report.to_table(Colors::Off);
+    assert!(table.contains("; 0 of 2 jobs in 0.00 days, stopped there\n"), "{table}");
 }
 
 /// Names become labels and prefixes of pod names, so their length is limited.

@@ -85,6 +85,40 @@ fn an_equal_version_passes_on_a_fleet_of_ones_own() {
     assert_eq!(found, (vec![], 0), "{:#}\n{}", output.report, output.stderr);
 }
 
+/// Jobs that request more GPUs than there are, so that their order decides which of them wait.
+#[test]
+fn an_equal_version_decides_equally_about_a_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let file = |name: &str, lines: Vec<String>| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, lines.join("\n")).expect("a temporary file can be written");
+        path.display().to_string()
+    };
+    let node = |at: usize| format!("{{\"name\": \"n{at}\", \"gpus\": 8}}");
+    let job = |at: usize| format!("{{\"name\": \"job-{at}\", \"gpus\": {}}}", 1 << (at % 4));
+    let nodes = file("nodes.jsonl", (0..4).map(node).collect());
+    let jobs = file("jobs.jsonl", (0..24).map(job).collect());
+    let way = ["--way", "stop-and-start", "--fleet", &nodes, "--trace", &jobs];
+    let output = upgrade(&version(""), &way);
+    let decisions = &output.report["decisions"];
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(decisions["groups"], 24, "{decisions:#}");
+    let differences = (&decisions["outcomes"], &decisions["other_nodes"]);
+    let none = Value::Array(Vec::new());
+    assert_eq!(differences, (&none, &none), "{decisions:#}");
+}
+
+#[test]
+fn a_trace_without_jobs_is_refused() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be created");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(["upgrade", "--from", "process:true", "--to", "process:true", "--trace"]);
+    let output = command.arg(file.path()).output().expect("schedlab runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("got no job, expected at least one"), "{err}");
+}
+
 /// Skipped without the control plane programs; `SCHEDLAB_REQUIRE=control-plane` makes that a
 /// failure.
 #[test]

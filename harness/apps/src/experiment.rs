@@ -24,6 +24,7 @@ use crate::inputs::{Trace, to_f64};
 pub use figures::{Figures, GroupFigures, NeverStartedReason, WaitFigures};
 pub use findings::{Finding, duration_text, findings};
 pub use monitor::{Monitor, Progress};
+pub use objects::node_object;
 pub(crate) use process::ProcessScheduler;
 pub use process::{ProcessArgs, RealTime};
 pub use series::{QueueSeries, Series, SeriesPoint};

@@ -240,7 +240,9 @@ fn check_queues(files: &InputFiles, trace: &Trace) -> Result<(), TraceError> {
     match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
             let near = did_you_mean_suffix(&job.queue, leaves.iter().map(String::as_str));
-            let allowed = format!("a leaf queue: {}{near}", leaves.join(", "));
+            let has_own = files.queues.is_some() || trace.queues != default_queues();
+            let hint = if has_own { "" } else { "; --queues reads the queues of the jobs" };
+            let allowed = format!("a leaf queue: {}{near}{hint}", leaves.join(", "));
             Err(trace_error(&files.jobs, job.line, "queue", job.queue.to_string(), &allowed))
         }
         None => Ok(()),

@@ -40,9 +40,10 @@ pub(crate) fn queues(of: &SeriesMeans, shown: &[String], amount: QueueAmount) ->
     }
 }
 
-/// The queues that [`queues`] shows apart: those with the largest amounts.
-pub(crate) fn queues_shown(sides: &[&SeriesMeans], amount: QueueAmount) -> Vec<String> {
-    SeriesMeans::largest_queues(sides, amount, QUEUES_SHOWN)
+/// The queues that [`queues`] shows apart: those with the largest amounts. They are the same in all
+/// plots of a page, so that a queue has one colour.
+pub(crate) fn queues_shown(sides: &[&SeriesMeans]) -> Vec<String> {
+    SeriesMeans::largest_queues(sides, QUEUES_SHOWN)
 }
 
 /// The share of the fleet's GPUs that running pods used.
@@ -96,7 +97,7 @@ mod tests {
         let queue = |at: u32| QueueSeries {
             queue: format!("team-{at}"),
             used_gpus: vec![f64::from(at), 2.0 * f64::from(at)],
-            pending_gpus: vec![0.0, 1.0],
+            pending_gpus: vec![0.0, if at == 2 { 9.0 } else { 0.0 }],
         };
         let point =
             |at_secs, used_gpus| SeriesPoint { at_secs, used_gpus, ..SeriesPoint::default() };
@@ -106,11 +107,11 @@ mod tests {
             queues: (1..=9).map(queue).collect(),
         };
         let means = SeriesMeans::of([&figures].into_iter());
-        let shown = queues_shown(&[&means], QueueAmount::Used);
-        assert_eq!(shown, ["team-9", "team-8", "team-7", "team-6", "team-5", "team-4", "team-3"]);
+        let shown = queues_shown(&[&means]);
+        assert_eq!(shown, ["team-2", "team-9", "team-8", "team-7", "team-6", "team-5", "team-4"]);
         let plot = queues(&means, &shown, QueueAmount::Used);
         let names: Vec<&str> = plot.series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(names[6..], ["team-3", "other queues"]);
+        assert_eq!(names[6..], ["team-4", "other queues"]);
         let points = |at: usize| {
             plot.series[at]
                 .points
@@ -118,7 +119,9 @@ mod tests {
                 .map(|point| (point.seconds, point.value))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(points(0), [(0.0, 9.0), (60.0, 18.0), (90.0, 18.0)]);
-        assert_eq!(points(7), [(0.0, 3.0), (60.0, 6.0), (90.0, 6.0)]);
+        assert_eq!(points(1), [(0.0, 9.0), (60.0, 18.0), (90.0, 18.0)]);
+        assert_eq!(points(7), [(0.0, 4.0), (60.0, 8.0), (90.0, 8.0)]);
+        let pending = queues(&means, &shown, QueueAmount::Pending);
+        assert_eq!(pending.series[0].name, "team-2");
     }
 }

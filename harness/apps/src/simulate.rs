@@ -36,8 +36,8 @@ const PAGE_INTERVAL: Duration = Duration::from_mins(30);
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("series_output").multiple(true))]
 pub struct Args {
-    /// Nodes: CSV with the columns of openb, JSON lines, or a captured cluster (a case file, or
-    /// output of kubectl in YAML), whose queues are used unless `--queues` is given.
+    /// Nodes: CSV with the columns of openb, JSON lines, a fleet file, or a captured cluster (a case
+    /// file, or output of kubectl in YAML), whose queues are used unless `--queues` is given.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub nodes: PathBuf,
     /// Jobs: JSON lines, CSV, or a public trace (openb, Acme, Philly, Helios, PAI); the first line

@@ -106,7 +106,15 @@ pub fn what_if(case: &Case, changes: &Changes, options: &Options) -> Result<Answ
         (without.join(), with)
     });
     let without = without.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    Ok(Answer::compare(&changed, &without, &with))
+    let mut answer = Answer::compare(&changed, &without, &with);
+    if let Some(horizon) = options.horizon {
+        let is_cut = options.cycles_max.is_some_and(|most| answer.end.cycles >= most);
+        if !answer.end.at_rest && !is_cut {
+            answer.end.after_secs = horizon.as_secs_f64();
+        }
+        answer.notes.extend(lifecycle::unknown_run_times_note(&changed.case));
+    }
+    Ok(answer)
 }
 
 /// When the case was captured.

@@ -35,6 +35,8 @@ pub struct CaseInput {
     pub case: Case,
     /// What the reader did not use, and what looks like a mistake.
     pub warnings: Vec<String>,
+    /// What decisions need and no file has: nodes, queues, pod groups.
+    pub missing: Vec<String>,
 }
 
 /// Why an input cannot be read: the file, what it has, and what was expected.
@@ -76,6 +78,7 @@ struct CaseReader {
     duplicates: usize,
     ignored: BTreeMap<String, usize>,
     warnings: Vec<String>,
+    missing: Vec<String>,
 }
 
 impl CaseReader {
@@ -327,7 +330,7 @@ impl CaseReader {
             let grouped = count("pods") > 0;
             let groups = missing("podGroups", "PodGroups (scheduling.run.ai)").filter(|_| grouped);
             let found = [missing("nodes", "nodes"), missing("queues", "queues"), groups];
-            self.warnings.extend(found.into_iter().flatten());
+            self.missing.extend(found.into_iter().flatten());
         }
         if self.duplicates > 0 {
             self.warnings.push(format!("{} objects were there twice", self.duplicates));
@@ -338,7 +341,7 @@ impl CaseReader {
             let kinds: Vec<String> = kinds.map(|(kind, n)| format!("{n} {kind}")).collect();
             self.warnings.push(format!("not used: {}", kinds.join(", ")));
         }
-        CaseInput { case: self.case, warnings: self.warnings }
+        CaseInput { case: self.case, warnings: self.warnings, missing: self.missing }
     }
 }
 
@@ -355,7 +358,8 @@ fn drop_bulk(item: &mut Value) {
 /// The start of a text, for messages.
 fn shortened(text: &str) -> String {
     let short: String = text.chars().take(60).collect();
-    if short.len() < text.len() { format!("{short}…") } else { short }
+    let end = if text.starts_with('"') { "…\"" } else { "…" };
+    if short.len() < text.len() { short + end } else { short }
 }
 
 #[cfg(test)]

@@ -53,7 +53,8 @@ pub struct Upgrade {
     /// The new version, of the same kind.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
     pub to: schedlab_apps::upgrade::SchedulerSpec,
-    /// Nodes: a fleet file, instead of 4 nodes with 8 GPUs.
+    /// Nodes instead of 4 with 8 GPUs: a fleet file, output of kubectl, CSV with the columns of
+    /// openb, or JSON lines.
     #[arg(long, value_name = "FILE", conflicts_with = "case", help_heading = "Fleet and work")]
     pub fleet: Option<PathBuf>,
     /// A captured cluster: its nodes, queues and work are used, and what both versions decide about it

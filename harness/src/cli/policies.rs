@@ -10,8 +10,8 @@ Exit codes: 0 no promise is broken, 1 a promise is broken, 2 invalid input, 130 
 
 Examples:
   schedlab compare --fleet nodes.yaml --trace jobs.jsonl --queues now.jsonl --b planned.jsonl
-  schedlab compare --fleet nodes.yaml --trace jobs.jsonl --a kai --b spread.yaml --promise promises.yaml
-  schedlab compare --fleet nodes.yaml --trace jobs.jsonl --b planned.jsonl --only 3/8 > 3.json
+  schedlab compare --fleet nodes.yaml --trace jobs.jsonl --queues now.jsonl --b spread.yaml --promise promises.yaml
+  schedlab compare --fleet nodes.yaml --trace jobs.jsonl --queues now.jsonl --b planned.jsonl --only 3/8 > 3.json
   schedlab compare --merge 1.json 2.json 3.json --html comparison.html";
 
 /// Arguments of `schedlab compare`.

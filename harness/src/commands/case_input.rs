@@ -23,12 +23,31 @@ pub(super) fn load_files(
     max_size: u64,
     output: &mut CommandOutput,
 ) -> anyhow::Result<Case> {
+    let CaseInput { case, warnings, missing } = read(files, max_size)?;
+    print_warnings(&[missing, warnings].concat(), output);
+    Ok(case)
+}
+
+/// Reads a case about which nothing is decided, so that nothing is missing.
+pub(super) fn load_records(
+    files: &[PathBuf],
+    max_size: u64,
+    output: &mut CommandOutput,
+) -> anyhow::Result<Case> {
+    let CaseInput { case, warnings, missing: _ } = read(files, max_size)?;
+    print_warnings(&warnings, output);
+    Ok(case)
+}
+
+fn read(files: &[PathBuf], max_size: u64) -> Result<CaseInput, UsageError> {
     let read = read_case(files, max_size.saturating_mul(1 << 20));
-    let CaseInput { case, warnings } = read.map_err(|error| UsageError(error.to_string()))?;
+    read.map_err(|error| UsageError(error.to_string()))
+}
+
+fn print_warnings(warnings: &[String], output: &mut CommandOutput) {
     for warning in warnings {
         output.print_note(&format!("warning: {warning}"));
     }
-    Ok(case)
 }
 
 /// What stands in place of a result about a case without objects.

@@ -48,7 +48,7 @@ pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus>
         output.print_note(&format!(
             "interrupted on day {:.2}: {} of {} jobs had arrived, {} had started, {} had ended",
             progress.virtual_secs / 86_400.0,
-            progress.arrived,
+            report.arrived,
             progress.jobs,
             progress.started,
             progress.ended

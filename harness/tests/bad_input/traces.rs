@@ -176,7 +176,7 @@ fn unknown_csv_columns_are_rejected() {
         error("sn,cpu_milli,memory_mib,gpu,gpu\nn1,1,1,1,1\n", pods, queues),
     ];
     assert_snapshot!(messages.concat(), @r#"
-    schedlab: queues.csv:1: got the column "qouta", expected name, quota, parent, weight, limit, priority
+    schedlab: queues.csv:1: got the column "qouta", expected name, quota, parent, weight, limit, priority; did you mean `quota`?
     schedlab: pods.csv:1: got the column "que", expected name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
     schedlab: nodes.csv:1: got the column gpu again, expected each column once
     "#);
@@ -249,11 +249,16 @@ fn malformed_json_lines_are_rejected() {
         error("[\"n1\"]", pod, queue),
         error("8", pod, queue),
         error("nodes", pod, queue),
+        error(node, "{\"name\": \"p\", \"gpus\": \"8\"}", queue),
+        error(node, "{\"name\": \"p\", \"models\": \"H100\"}", queue),
+        error(node, "{\"gpus\": 8}", queue),
+        error(node, "{\"name\": \"p\", \"gpus\": 8,}", queue),
+        error(node, "{\"name\": \"p\" \"gpus\": 8}", queue),
     ];
     assert_snapshot!(messages.concat(), @r#"
-    schedlab: nodes.jsonl:1: column 20: got unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`
+    schedlab: nodes.jsonl:1: got the field "gpu", expected name, cpu_milli, memory_mib, gpus, model; did you mean `gpus`?
     schedlab: nodes.jsonl:1: column 13: got a truncated line, expected one JSON object of this kind
-    schedlab: nodes.jsonl:1: column 25: got invalid value: integer `-8`, expected a whole number from 0 on
+    schedlab: nodes.jsonl:1: gpus: got -8, expected a whole number from 0 on
     schedlab: pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
     schedlab: pods.jsonl:1: queue: got nobody, expected a leaf queue: a
     schedlab: queues.jsonl:1: parent: got b, expected the name of another queue
@@ -263,6 +268,11 @@ fn malformed_json_lines_are_rejected() {
     schedlab: nodes.jsonl:1: got ["n1"], expected one JSON object of this kind
     schedlab: nodes.jsonl:1: got 8, expected one JSON object of this kind
     schedlab: nodes.jsonl:1: column 2: got an invalid JSON literal, expected one JSON object of this kind
+    schedlab: pods.jsonl:1: gpus: got "8", expected a whole number from 0 on
+    schedlab: pods.jsonl:1: models: got "H100", expected a list
+    schedlab: pods.jsonl:1: name: got nothing, expected a value
+    schedlab: pods.jsonl:1: column 25: got trailing comma, expected one JSON object of this kind
+    schedlab: pods.jsonl:1: column 14: got "\"gpus\": 8}", expected `,` or `}`
     "#);
 }
 

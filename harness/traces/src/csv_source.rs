@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
 use crate::{
-    error::TraceError,
+    error::{TraceError, did_you_mean},
     format::{Columns, OtherColumns},
     limits::{self, IntRange, NameLimit, SECS_RANGE},
     lines::{Line, Lines},
@@ -113,11 +113,14 @@ fn check_header(header: &[String], columns: Columns) -> Result<(), HeaderProblem
     let missing: Vec<&str> = required.iter().filter(|name| !is_here(name)).copied().collect();
     if !missing.is_empty() {
         let found = format!("the columns {} without {}", header.join(", "), missing.join(", "));
-        return problem(found, known.join(", "));
+        let near = header.iter().filter(|name| !known.contains(&name.as_str()));
+        let near = near.map(|name| did_you_mean(name, &missing)).find(|near| !near.is_empty());
+        return problem(found, known.join(", ") + near.as_deref().unwrap_or_default());
     }
     let strange = header.iter().find(|name| !known.contains(&name.as_str()));
     if let Some(strange) = strange.filter(|_| others == OtherColumns::Rejected) {
-        return problem(format!("the column {strange:?}"), known.join(", "));
+        let allowed = known.join(", ") + &did_you_mean(strange, &known);
+        return problem(format!("the column {strange:?}"), allowed);
     }
     let mut numbered = header.iter().enumerate();
     match numbered.find(|(at, name)| header.iter().take(*at).any(|before| before == *name)) {

@@ -43,3 +43,12 @@ impl fmt::Display for TraceError {
         write!(f, ": got {found}, expected {allowed}")
     }
 }
+
+/// The suffix `; did you mean `x`?` with the known name nearest to this one; empty if none is near.
+pub(crate) fn did_you_mean(name: &str, known: &[&str]) -> String {
+    let name = name.to_lowercase();
+    let allowed = if name.chars().count() > 5 { 2 } else { 1 };
+    let distances = known.iter().map(|near| (strsim::osa_distance(near, &name), near));
+    let near = distances.filter(|(distance, _)| *distance <= allowed).min();
+    near.map_or_else(String::new, |(_, near)| format!("; did you mean `{near}`?"))
+}

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use smol_str::SmolStr;
 
 use crate::{
-    error::TraceError,
+    error::{TraceError, did_you_mean},
     fleet::{TraceNode, TraceQueue},
     job::{JobEnd, TraceJob},
     limits::{
@@ -359,9 +359,61 @@ fn parse_line<T: DeserializeOwned>(file: &str, line: Line<'_>) -> Result<T, Trac
         if error.is_eof() {
             return at.field_error(&column, "a truncated line", allowed);
         }
-        let error = plain_type_names(&error.to_string());
-        let error = error.split(" at line").next().unwrap_or_default();
-        let (found, allowed) = error.split_once(", expected ").unwrap_or((error, allowed));
-        at.field_error(&column, found, allowed)
+        if error.is_data() {
+            return data_error::<T>(&at, line.text, allowed);
+        }
+        let message = message_without_place(&error);
+        let rest = error.column().checked_sub(1).and_then(|start| line.text.get(start..));
+        match (message.strip_prefix("expected "), rest) {
+            (Some("value"), Some(rest)) => at.field_error(&column, &excerpt(rest), allowed),
+            (Some(expected), Some(rest)) => at.field_error(&column, &excerpt(rest), expected),
+            (Some(_), None) | (None, _) => at.field_error(&column, &message, allowed),
+        }
     })
+}
+
+/// The error of a JSON object with a field that is missing, unknown or of another type.
+fn data_error<T: DeserializeOwned>(at: &LineLocation<'_>, text: &str, allowed: &str) -> TraceError {
+    let input = &mut serde_json::Deserializer::from_str(text);
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(input) else {
+        return at.field_error("", "a line that was read before", allowed);
+    };
+    let message = message_without_place(error.inner());
+    let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
+    if message.starts_with("missing field") {
+        return at.field_error(&quoted(&message), "nothing", "a value");
+    }
+    if let Some(unknown) = message.strip_prefix("unknown field ") {
+        let (field, known) = unknown.split_once(", expected ").unwrap_or((unknown, ""));
+        let field = quoted(field);
+        let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+        let near = did_you_mean(&field, &known);
+        let allowed = format!("{}{near}", known.join(", "));
+        return at.field_error("", &format!("the field {field:?}"), &allowed);
+    }
+    let (found, allowed) = message.split_once(", expected ").unwrap_or((&message, allowed));
+    let field = match error.path().iter().next() {
+        Some(serde_path_to_error::Segment::Map { key }) => key.as_str(),
+        _ => return at.field_error("", found, allowed),
+    };
+    let object: Option<Value> = serde_json::from_str(text).ok();
+    let value = object.and_then(|object| object.get(field).map(Value::to_string));
+    let allowed = allowed.replace("a sequence", "a list");
+    at.field_error(field, value.as_deref().unwrap_or(found), &allowed)
+}
+
+/// The message of an error, without its line and column, and without names of Rust's types.
+fn message_without_place(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let message = message.split(" at line").next().unwrap_or_default();
+    plain_type_names(message)
+}
+
+/// Maximum number of characters of a line in an error message.
+const EXCERPT_MAX: usize = 20;
+
+/// The beginning of a text, quoted.
+fn excerpt(text: &str) -> String {
+    let more = if text.chars().count() > EXCERPT_MAX { "…" } else { "" };
+    format!("{:?}{more}", text.chars().take(EXCERPT_MAX).collect::<String>())
 }

@@ -141,7 +141,8 @@ impl TraceStats {
             *by_clock_hour.entry(number).or_default() += 1;
         }
         let span_secs = span_secs(jobs);
-        let gpu_hours = jobs.iter().map(gpu_hours).sum();
+        // The sum of no numbers is -0.0.
+        let gpu_hours = 0.0 + jobs.iter().map(gpu_hours).sum::<f64>();
         let on_average = (span_secs >= 1.0).then(|| gpu_hours / (span_secs / 3600.0));
         Self {
             jobs: jobs.len(),

@@ -177,8 +177,11 @@ impl Unit {
 
     /// A difference with its sign and unit.
     pub(super) fn signed_text(self, difference: f64) -> String {
-        let sign = if difference < 0.0 { "-" } else { "+" };
-        format!("{sign}{}", self.text(difference.abs()))
+        let text = self.text(difference.abs());
+        // A difference that is rounded to zero has no direction.
+        let is_zero = !text.contains(|digit| matches!(digit, '1'..='9'));
+        let sign = if difference < 0.0 && !is_zero { "-" } else { "+" };
+        format!("{sign}{text}")
     }
 
     /// The name of the unit in CSV and JSON.

@@ -60,10 +60,8 @@ pub(super) fn page(
 
 fn over_time(comparison: &Comparison, a: &SeriesMeans, b: &SeriesMeans) -> Markup {
     let sides = |plot: &dyn Fn(&SeriesMeans) -> Plot| side_by_side([plot(a), plot(b)]);
-    let queues = |amount| {
-        let shown = plots::queues_shown(&[a, b], amount);
-        sides(&|side| plots::queues(side, &shown, amount))
-    };
+    let shown = plots::queues_shown(&[a, b]);
+    let queues = |amount| sides(&|side| plots::queues(side, &shown, amount));
     let mut all = Vec::new();
     all.extend(queues(QueueAmount::Used));
     all.extend(queues(QueueAmount::Pending));

@@ -202,7 +202,8 @@ fn parse_value(unit: Unit, text: &str) -> Result<f64, String> {
             parse_duration(text).ok().map(|duration| duration.as_secs_f64()),
             "a duration, such as 1h or 90m",
         ),
-        Unit::Percent => (number(text.trim_end_matches('%')), "a percentage, such as 95%"),
+        // Without its sign, 0.95 would be less than one percent.
+        Unit::Percent => (text.strip_suffix('%').and_then(number), "a percentage, such as 95%"),
         Unit::Count | Unit::GpuHours => (number(text), "a number"),
     };
     value.ok_or_else(|| format!("got value {text:?}, expected {expected}"))
@@ -275,6 +276,10 @@ mod tests {
         assert_eq!(
             error("team-07 wait-p90 < 1x"),
             "got value \"1x\", expected a duration, such as 1h or 90m"
+        );
+        assert_eq!(
+            error("fleet utilisation >= 0.5"),
+            "got value \"0.5\", expected a percentage, such as 95%"
         );
         let promise = Promise::parse("taem-07 wait-p90 < 1h", 3).unwrap();
         assert_eq!(

@@ -164,7 +164,6 @@ impl ResultsHeader {
         let field = |name, value| HeaderField { name, value };
         [
             field("schedlab", self.schedlab.clone()),
-            field("inputs", self.inputs_digest.clone()),
             field("--a", self.a.clone()),
             field("--b", self.b.clone()),
             field("--seed", self.first_seed.to_string()),
@@ -174,6 +173,8 @@ impl ResultsHeader {
             field("--until", format!("{:?}", self.window_secs)),
             field("--series", format!("{:?}", self.series_secs)),
             field("--speed", format!("{:?}", self.resolution_secs)),
+            // Last: another file often has another name, too, which says more than a digest.
+            field("content of the input files", self.inputs_digest.clone()),
         ]
     }
 }
@@ -278,6 +279,11 @@ mod tests {
             "1.json: got seed 1 of A again, expected each simulation once"
         );
         let mut other = shard(2, 2);
+        other.results.header.inputs_digest = "sha256:2".to_owned();
+        assert_eq!(
+            error(vec![shard(1, 2), other.clone()]),
+            "2.json: got content of the input files sha256:2, expected sha256:1 as in 1.json"
+        );
         other.results.header.b = "kai".to_owned();
         assert_eq!(
             error(vec![shard(1, 2), other]),

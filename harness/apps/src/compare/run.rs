@@ -33,6 +33,8 @@ use crate::simulate;
 #[derive(Clone, Debug)]
 pub struct ComparePlan {
     header: ResultsHeader,
+    /// Whether the figures of sizes are of the same jobs on both sides.
+    has_sizes: bool,
     a: Variant,
     b: Variant,
     jobs: Vec<TraceJob>,
@@ -65,6 +67,10 @@ pub enum Completion {
 /// The trace of a comparison ends figures over time only if it is this long, in seconds.
 const WINDOW_SECS_MIN: f64 = 86_400.0;
 
+/// The note on sides of which only one has gangs.
+const SIZES_LEFT_OUT: &str = "a gang on one side is many jobs on the other: figures of sizes are \
+     left out; waits, evictions and jobs that never started count pods there";
+
 /// Reads and checks the inputs of a comparison.
 ///
 /// # Errors
@@ -96,8 +102,12 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
             "--vary: got days for a trace of one day, expected a longer trace, or --vary jobs"
         );
     }
+    let has_gangs = read.jobs.iter().any(|job| job.pods > 1);
+    let has_sizes = !has_gangs || (a.flavor() == Flavor::Kube) == (b.flavor() == Flavor::Kube);
     if let Some(promises) = &args.promise {
-        check_promises(promises, &names_of_figures(&read.jobs, [&a, &b]))?;
+        let mut names = names_of_figures(&read.jobs, [&a, &b]);
+        names.retain(|name| has_sizes || SizeClass::named(name).is_none());
+        check_promises(promises, &names)?;
     }
     let last = vary::last_arrival(&read.jobs);
     let window_secs = match args.until {
@@ -108,6 +118,7 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
     let jobs = read.jobs;
     notes.extend(notes_on(&a, Side::A, &jobs));
     notes.extend(notes_on(&b, Side::B, &jobs));
+    notes.extend((!has_sizes).then(|| SIZES_LEFT_OUT.to_owned()));
     let header = ResultsHeader {
         schedlab: env!("CARGO_PKG_VERSION").to_owned(),
         inputs_digest: digest(args)?,
@@ -129,7 +140,7 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
         Ok(_) | Err(_) => 1,
     };
     let parallel = args.jobs.map_or_else(cores, NonZeroUsize::get);
-    Ok(ComparePlan { header, a, b, jobs, parallel, series_every: args.series })
+    Ok(ComparePlan { header, has_sizes, a, b, jobs, parallel, series_every: args.series })
 }
 
 /// What a comparison has figures of: the fleet, and the sizes and queues of the jobs.
@@ -273,8 +284,11 @@ impl ComparePlan {
         };
         let outcome = run_experiment(&Experiment { trace: &trace, scheduler }, &measurement);
         progress.end(unit);
-        let Outcome { figures, is_partial, .. } =
+        let Outcome { mut figures, is_partial, .. } =
             outcome.with_context(|| format!("seed {seed} of {}", unit.side.name()))?;
+        if !self.has_sizes {
+            figures.by_size.clear();
+        }
         Ok((!is_partial).then_some(UnitResult { unit, seed, figures }))
     }
 }

@@ -1,9 +1,10 @@
 //! Variants: what A and B change of the common fleet, queues and scheduler.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use schedlab_conformance::text::did_you_mean_suffix;
 use schedlab_scheduler::{Config, ConfigSource, Flavor};
 
 use crate::experiment::{ProcessArgs, ProcessScheduler, SimulatedScheduler};
@@ -66,8 +67,18 @@ impl Variant {
     ) -> anyhow::Result<Self> {
         let mut changed = Self { label: text.to_owned(), ..self.clone() };
         let (values, program) = split_off_program(text);
-        for value in values.split(',').filter(|value| !value.is_empty()) {
+        let values = match program {
+            Some(_) => values.trim_end_matches(','),
+            None => values,
+        };
+        let has_values = program.is_none() || !values.is_empty();
+        let mut kinds = BTreeSet::new();
+        for value in values.split(',').filter(|_| has_values) {
             let change = Change::of(value).map_err(|error| anyhow::anyhow!("{option}: {error}"))?;
+            if !kinds.insert(change.kind()) {
+                let kind = change.kind();
+                anyhow::bail!("{option}: got a second {kind}, {value}, expected at most one");
+            }
             changed.apply(change)?;
         }
         if let Some(program) = program {
@@ -140,32 +151,79 @@ impl Change {
         if is_binary || path.is_dir() {
             return Ok(Self::Fleet(path.to_owned()));
         }
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("got {value}, expected {ALLOWED}; cannot read the file"))?;
-        Ok(Self::of_text(path, &text))
+        match fs::read_to_string(path) {
+            Ok(text) => Self::of_text(path, &text),
+            Err(error) if path.exists() => anyhow::bail!("{value}: cannot read the file: {error}"),
+            Err(_) => {
+                let near = near_value(path);
+                anyhow::bail!("got {value:?}, which is no file, expected {ALLOWED}{near}")
+            }
+        }
+    }
+
+    /// What the change is about, for messages.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Profile(_) => "profile",
+            Self::Fleet(_) => "fleet",
+            Self::Queues(_) => "file of queues",
+            Self::Config(_) => "configuration",
+        }
     }
 
     /// The change that a file with this text is.
-    fn of_text(path: &Path, text: &str) -> Self {
+    fn of_text(path: &Path, text: &str) -> anyhow::Result<Self> {
         let path_buf = path.to_owned();
         let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if extension == Some("csv") {
-            let is_queues = first.split(',').any(|column| column.trim() == "quota");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            let has = |wanted: &str| first.split(',').any(|column| column.trim() == wanted);
+            return match (has("quota"), has("sn")) {
+                (true, _) => Ok(Self::Queues(path_buf)),
+                (false, true) => Ok(Self::Fleet(path_buf)),
+                (false, false) => anyhow::bail!(
+                    "{}:1: got the columns {first}, expected quota among those of queues, or sn \
+                     among those of nodes",
+                    path.display()
+                ),
+            };
         }
         let has_line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
         let is_object = has_line("kind:") || has_line("\"kind\":");
         if is_object {
             let is_queues = has_kind(text, "Queue") && !has_kind(text, "Node");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            return Ok(if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) });
         }
         if first.starts_with('{') && !matches!(extension, Some("yaml" | "yml")) {
-            let is_queues = first.contains("\"quota\"");
-            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+            let has = |field: &str| first.contains(&format!("\"{field}\""));
+            if has("quota") {
+                return Ok(Self::Queues(path_buf));
+            }
+            // An object over several lines is a snapshot.
+            if first == "{" || ["gpus", "cpu_milli", "memory_mib"].into_iter().any(has) {
+                return Ok(Self::Fleet(path_buf));
+            }
+            anyhow::bail!(
+                "{}: got {first}, expected \"quota\" of a queue, or \"gpus\" of a node",
+                path.display()
+            );
         }
-        if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) }
+        Ok(if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) })
     }
+}
+
+/// The suffix of a message that names the nearest profile, or file in the same folder.
+fn near_value(path: &Path) -> String {
+    let (folder, name) = (path.parent(), path.file_name().unwrap_or_default().to_string_lossy());
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let mut known: Vec<String> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    known.sort();
+    let profiles = ["kai", "kube"].into_iter().filter(|_| folder.is_none());
+    did_you_mean_suffix(&name, profiles.chain(known.iter().map(String::as_str)))
 }
 
 /// Whether a text of Kubernetes objects, in YAML or JSON, has one of this kind.
@@ -199,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_content() {
-        let change = |name: &str, text: &str| Change::of_text(Path::new(name), text);
+        let change = |name: &str, text: &str| Change::of_text(Path::new(name), text).unwrap();
         let queues = |name: &str| Change::Queues(name.into());
         let fleet = |name: &str| Change::Fleet(name.into());
         assert_eq!(change("q.csv", "name,quota\na,1\n"), queues("q.csv"));
@@ -212,5 +270,52 @@ mod tests {
         let config = Change::Config("s.yaml".into());
         assert_eq!(change("s.yaml", "placementStrategy: {gpu: spread}\n"), config);
         assert_eq!(Change::of("kube").unwrap(), Change::Profile(Profile::Kube));
+        let error = |name: &str, text: &str| {
+            Change::of_text(Path::new(name), text).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("q.csv", "name,quotas\na,1\n"),
+            "q.csv:1: got the columns name,quotas, expected quota among those of queues, or sn \
+             among those of nodes"
+        );
+        assert_eq!(
+            error("q.jsonl", "{\"name\": \"a\", \"qouta\": 1}\n"),
+            "q.jsonl: got {\"name\": \"a\", \"qouta\": 1}, expected \"quota\" of a queue, or \
+             \"gpus\" of a node"
+        );
+    }
+
+    fn error_of(folder: &Path, change: &str) -> String {
+        let files = InputFiles {
+            nodes: folder.join("nodes.jsonl"),
+            jobs: PathBuf::new(),
+            format: None,
+            queues: None,
+        };
+        fs::write(&files.nodes, "{\"name\": \"n\", \"gpus\": 8}\n").unwrap();
+        let given = Variant::unchanged(files, Profile::Kai).unwrap();
+        let changed = given.changed("--b", change, &ProcessArgs { target: None, speed: 300.0 });
+        changed.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_value_names_the_nearest_profile_or_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = error_of(folder.path(), "kia");
+        assert!(error.starts_with("--b: got \"kia\", which is no file, expected kai,"), "{error}");
+        assert!(error.ends_with("; did you mean `kai`?"), "{error}");
+        fs::write(folder.path().join("planned.jsonl"), "").unwrap();
+        let misspelt = folder.path().join("planed.jsonl");
+        let error = error_of(folder.path(), &misspelt.display().to_string());
+        assert!(error.ends_with("; did you mean `planned.jsonl`?"), "{error}");
+    }
+
+    #[test]
+    fn a_side_has_at_most_one_value_of_a_kind_and_no_empty_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |change: &str| error_of(folder.path(), change);
+        assert_eq!(error("kai,kube"), "--b: got a second profile, kube, expected at most one");
+        assert!(error("").starts_with("--b: got \"\", which is no file"), "{}", error(""));
+        assert!(error("kai,").starts_with("--b: got \"\", which is no file"), "{}", error("kai,"));
     }
 }

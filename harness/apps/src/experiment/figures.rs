@@ -38,7 +38,7 @@ pub struct Figures {
     /// Free GPUs on partly used nodes ÷ all free GPUs, in percent, averaged over time: a whole-node
     /// job cannot use them.
     pub fragmentation_percent: Option<f64>,
-    /// All jobs.
+    /// All jobs that arrived.
     pub all: GroupFigures,
     /// Jobs by size in GPUs, the smallest first.
     pub by_size: Vec<GroupFigures>,
@@ -112,11 +112,12 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
     // all.
     let over_time = |part: f64, whole: f64| percentage(part, whole).filter(|_| fleet.secs >= 1.0);
     let free_secs = fleet.secs * all - fleet.taken_secs;
-    let jobs = trace.jobs.iter().zip(metrics.jobs());
+    let jobs = trace.jobs.iter().zip(metrics.jobs()).filter(|(_, metrics)| metrics.has_arrived);
+    let arrived: Vec<&JobMetrics> = jobs.clone().map(|(_, metrics)| metrics).collect();
     let by_size = grouped(jobs.clone().map(|(job, metrics)| (SizeClass::of(job), metrics)));
-    let by_queue = grouped(metrics.jobs().iter().map(|job| {
+    let by_queue = grouped(arrived.iter().map(|job| {
         let name = usage.queues[job.queue].name.as_str();
-        ((name, job.queue), job)
+        ((name, job.queue), *job)
     }));
     Figures {
         nodes: trace.nodes.len(),
@@ -129,7 +130,7 @@ pub(super) fn build_figures(trace: &Trace, metrics: &Metrics) -> Figures {
         allocation_peak_percent: percentage(to_f64(fleet.taken_peak_milli) / 1000.0, all),
         allocation_end_percent: percentage(to_f64(fleet.taken_milli) / 1000.0, all),
         fragmentation_percent: over_time(fleet.stranded_secs, free_secs),
-        all: group_figures("all jobs", &metrics.jobs().iter().collect::<Vec<_>>()),
+        all: group_figures("all jobs", &arrived),
         by_size: by_size.iter().map(|(size, jobs)| group_figures(size.name(), jobs)).collect(),
         by_queue: by_queue
             .iter()

@@ -12,7 +12,8 @@ pub(super) fn pods_resource() -> Resource {
     Resource::new("", "pods")
 }
 
-pub(super) fn node_object(node: &TraceNode) -> Value {
+/// The Kubernetes object of a node.
+pub fn node_object(node: &TraceNode) -> Value {
     let gpus = node.gpus.to_string();
     let mut labels = json!({(labels::HOSTNAME): node.name});
     let mut room = json!({
@@ -75,6 +76,15 @@ pub(super) fn job_objects(
     if job.pods == 1 {
         return vec![(pods_resource(), pod_object(job, &name, scheduler))];
     }
+    group_objects(job, &name, scheduler)
+}
+
+/// The objects of a job with a pod group of this name, also of a job with one pod.
+pub(super) fn group_objects(
+    job: &TraceJob,
+    name: &str,
+    scheduler: &TargetScheduler,
+) -> Vec<(Resource, Value)> {
     let group = json!({
         "apiVersion": api_versions::POD_GROUP, "kind": "PodGroup",
         "metadata": {"name": name, "namespace": NAMESPACE},

@@ -78,11 +78,18 @@ impl SeriesMeans {
         means.map_or_else(|| vec![0.0; self.ends_secs.len()], |means| means.amount(amount).to_vec())
     }
 
-    /// The queues with the largest amounts over all intervals, the largest first.
-    pub(crate) fn largest_queues(sides: &[&Self], amount: QueueAmount, most: usize) -> Vec<String> {
+    /// The queues with the largest shares of all used and of all waiting GPUs, the largest first.
+    pub(crate) fn largest_queues(sides: &[&Self], most: usize) -> Vec<String> {
         let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
-        for (queue, means) in sides.iter().flat_map(|side| &side.by_queue) {
-            *sums.entry(queue).or_default() += means.amount(amount).iter().sum::<f64>();
+        for amount in [QueueAmount::Used, QueueAmount::Pending] {
+            let queues = sides.iter().flat_map(|side| &side.by_queue);
+            let of_queue =
+                queues.map(|(queue, means)| (queue, means.amount(amount).iter().sum::<f64>()));
+            let of_queue: Vec<(&String, f64)> = of_queue.collect();
+            let all: f64 = of_queue.iter().map(|(_, sum)| sum).sum();
+            for (queue, sum) in of_queue {
+                *sums.entry(queue).or_default() += sum / all.max(f64::MIN_POSITIVE);
+            }
         }
         let mut queues: Vec<(&str, f64)> = sums.into_iter().collect();
         queues.sort_by(|(_, a), (_, b)| b.total_cmp(a));

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use schedlab_api::{Value, object, object_names};
 use schedlab_traces::{JobEnd, TraceJob, TraceQueue};
 
-use super::objects::{TargetScheduler, job_objects, queue_object};
+use super::objects::{TargetScheduler, group_objects, queue_object};
 
 /// Parent of the queues that only jobs name.
 const PARENT: &str = "trace";
 
 /// The objects of jobs, which never end, after queues that they name and that `queues` lacks. Jobs
-/// without a queue are assigned to the leaf queues in turn.
+/// without a queue are assigned to the leaf queues in turn. Each job has its pod group: pod groups
+/// that a scheduler creates meanwhile are of an age that differs from run to run.
 pub fn submitted_objects(
     jobs: &mut [TraceJob],
     queues: &[Value],
@@ -39,7 +40,8 @@ pub fn submitted_objects(
     let scheduler = TargetScheduler { name: scheduler_name.to_owned(), shares_gpus: true };
     for job in jobs {
         let job = TraceJob { end: JobEnd::Never, ..job.clone() };
-        objects.extend(job_objects(&job, 0, &scheduler).into_iter().map(|(_, object)| object));
+        let of_job = group_objects(&job, &job.name, &scheduler);
+        objects.extend(of_job.into_iter().map(|(_, object)| object));
     }
     objects
 }

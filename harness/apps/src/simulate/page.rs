@@ -11,7 +11,8 @@ use crate::plots;
 /// The page.
 pub(super) fn page(report: &Report) -> String {
     let means = SeriesMeans::of(report.series.iter());
-    let queues = |amount| plots::queues(&means, &plots::queues_shown(&[&means], amount), amount);
+    let shown = plots::queues_shown(&[&means]);
+    let queues = |amount| plots::queues(&means, &shown, amount);
     let plots = [
         plots::utilisation(&means, to_f64(report.gpus)),
         queues(QueueAmount::Used),

@@ -20,6 +20,9 @@ pub struct Report {
     pub gpus: u64,
     /// Number of jobs of the trace.
     pub jobs: usize,
+    /// Number of jobs that arrived; fewer only if the simulation was stopped. All other figures are
+    /// about these.
+    pub arrived: usize,
     /// Whether the simulation was stopped before the last job ended.
     pub is_partial: bool,
     /// Jobs that requested GPU fractions and got whole GPUs, because profile `kube` has no
@@ -112,6 +115,7 @@ impl Report {
             nodes: figures.nodes,
             gpus: figures.gpus,
             jobs: figures.jobs,
+            arrived: figures.all.jobs,
             is_partial,
             shares_rounded_up,
             virtual_secs: figures.virtual_secs,
@@ -137,13 +141,17 @@ impl Report {
     pub fn to_table(&self, colors: Colors) -> String {
         let mut text = String::new();
         let days = self.virtual_secs / 86_400.0;
-        let partial = if self.is_partial { ", stopped there" } else { "" };
+        let jobs = counted_noun(self.jobs, "job");
+        let (jobs, partial) = if self.is_partial {
+            (format!("{} of {jobs}", self.arrived), ", stopped there")
+        } else {
+            (jobs, "")
+        };
         let _ = writeln!(
             text,
-            "{} with {}; {} in {days:.2} days{partial}",
+            "{} with {}; {jobs} in {days:.2} days{partial}",
             counted_noun(self.nodes, "node"),
             counted_noun(usize::try_from(self.gpus).unwrap_or(usize::MAX), "GPU"),
-            counted_noun(self.jobs, "job")
         );
         if let Some(real_time) = &self.real_time {
             let _ = writeln!(text, "{}", real_time.warning);

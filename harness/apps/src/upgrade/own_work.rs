@@ -20,6 +20,7 @@ use super::{
 use schedlab_clusters::api::object_title;
 use schedlab_conformance::report::progress::Progress;
 use schedlab_conformance::text::counted_noun;
+use schedlab_emulator::clock::Clock;
 
 /// Maximum wait until a version has decided about all work.
 const DECISIONS_WAIT_MAX: Duration = Duration::from_mins(10);
@@ -115,15 +116,30 @@ impl DecisionComparison {
     }
 }
 
+/// Number of objects that are created within a second.
+const OBJECTS_PER_SECOND: usize = 200;
+
 /// Creates the objects. Returns a line for each that the API server refuses.
+///
+/// Schedulers order pod groups by their time of creation, in whole seconds. So that it is the same
+/// on each cluster, a second begins after every [`OBJECTS_PER_SECOND`] objects.
 async fn create(environment: &mut UpgradeCluster, work: &OwnWork) -> Vec<String> {
     let mut refused = Vec::new();
-    for object in &work.objects {
+    for (at, object) in work.objects.iter().enumerate() {
+        if at % OBJECTS_PER_SECOND == 0 {
+            tokio::time::sleep(until_next_second()).await;
+        }
         if let Err(error) = environment.api.create(object).await {
             refused.push(format!("{}: {error}", object_title(object)));
         }
     }
     refused
+}
+
+/// The time until a second of the clock begins.
+fn until_next_second() -> Duration {
+    let since = u64::try_from(Clock::real().now().subsec_nanosecond()).unwrap_or_default();
+    Duration::from_secs(1).saturating_sub(Duration::from_nanos(since))
 }
 
 /// Lets a version decide about the work on a new cluster.

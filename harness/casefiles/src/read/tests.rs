@@ -18,12 +18,16 @@ const POD_YAML: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace
 fn read_text(folder: &Path, files: &[&str], max_bytes: u64) -> String {
     let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
     let text = match read_case(&paths, max_bytes) {
-        Ok(CaseInput { case, warnings }) => {
+        Ok(CaseInput { case, warnings, missing }) => {
             let counts = case.cluster.objects.iter();
             let counts: Vec<String> =
                 counts.map(|(array, objects)| format!("{array} {}", objects.len())).collect();
             let events = case.events.len();
-            format!("{}; events {events}\n{}", counts.join(", "), warnings.join("\n"))
+            format!(
+                "{}; events {events}\n{}",
+                counts.join(", "),
+                [missing, warnings].concat().join("\n")
+            )
         }
         Err(error) => error.to_string(),
     };

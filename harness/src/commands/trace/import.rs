@@ -11,7 +11,7 @@ use schedlab_traces::pods::{PodRecord, PodSelection, jobs_from_pods};
 
 use super::{CommandOutput, UsageError, print_notes, read, write, write_queue_file};
 use crate::cli::{RecordedObjects, RecordedSeries, TraceImport};
-use crate::commands::case_input::load_files;
+use crate::commands::case_input::load_records;
 use crate::exit::ExitStatus;
 
 /// Maximum size of a file of Kubernetes objects, in MiB.
@@ -99,7 +99,7 @@ fn kubernetes_pods(
 ) -> anyhow::Result<Vec<PodRecord>> {
     let RecordedObjects { kubectl, events, case } = &args.objects;
     let files = [kubectl.as_slice(), case, events].concat();
-    let case = load_files(&files, MAX_SIZE_MIB, output)?;
+    let case = load_records(&files, MAX_SIZE_MIB, output)?;
     let recorded = recorded_pods(&case).finish();
     if recorded.known_by_events_only > 0 {
         let count = recorded.known_by_events_only;

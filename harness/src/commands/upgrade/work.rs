@@ -1,7 +1,10 @@
 //! The fleet and the work of an upgrade: generated ones, or the user's.
 
-use schedlab_api::{Value, object, resources};
-use schedlab_apps::experiment::submitted_objects;
+use std::path::Path;
+
+use schedlab_api::{Value, json, object, resources};
+use schedlab_apps::experiment::{node_object, submitted_objects};
+use schedlab_apps::simulate;
 use schedlab_apps::upgrade::OwnWork;
 use schedlab_conformance::text::counted_noun;
 use schedlab_emulator::Fleet;
@@ -26,7 +29,7 @@ impl UpgradeWork {
     /// Reads what the arguments name.
     pub(super) fn read(args: &Upgrade, output: &mut CommandOutput) -> anyhow::Result<Self> {
         let (fleet, mut objects) = if args.case.is_empty() {
-            (load_fleet(args.fleet.as_deref())?, Vec::new())
+            (read_fleet(args.fleet.as_deref())?, Vec::new())
         } else {
             let case = load_files(&args.case, DEFAULT_MAX_MIB, output)?;
             (Fleet::default(), case.objects_to_create(&args.scheduler_name))
@@ -34,6 +37,10 @@ impl UpgradeWork {
         if let Some(path) = &args.trace {
             let trace = read_jobs(path, &ReadOptions::default())?;
             let mut jobs = trace.jobs;
+            if jobs.is_empty() {
+                let message = format!("{}: got no job, expected at least one", path.display());
+                return Err(UsageError(message).into());
+            }
             jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
             jobs.truncate(args.jobs.unwrap_or(usize::MAX));
             let queues: Vec<Value> =
@@ -61,6 +68,20 @@ impl UpgradeWork {
             own: is_own.then_some(OwnWork { objects }),
         })
     }
+}
+
+/// Reads a fleet in any format of `compare --fleet`.
+fn read_fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
+    let Some(path) = path.filter(|path| is_node_list(path)) else { return load_fleet(path) };
+    let nodes = simulate::read_fleet(path)?;
+    let nodes: Vec<Value> = nodes.iter().map(node_object).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": nodes});
+    Ok(Fleet::parse(&path.display().to_string(), &list.to_string())?)
+}
+
+/// Whether a file is a list of nodes in CSV or JSON lines, by the end of its name.
+fn is_node_list(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "csv" || end == "jsonl")
 }
 
 /// GPUs that the generated work needs.

@@ -21,6 +21,8 @@ pub(in super::super) struct JobMetrics {
     /// Index of the job's queue in the trace.
     pub(in super::super) queue: usize,
     pub(super) bound: BTreeMap<String, BoundPod>,
+    /// Whether the job has arrived; a stopped experiment leaves out those that have not.
+    pub(in super::super) has_arrived: bool,
     /// When the current attempt to run the job arrived, until all its pods are bound.
     pub(super) arrived_at: Option<Timestamp>,
     pub(super) eviction: Eviction,
@@ -71,6 +73,7 @@ impl JobMetrics {
     /// Records the arrival of an attempt with its first pod; returns whether this pod is the first.
     pub(super) fn record_arrival(&mut self, now: Timestamp) -> bool {
         let is_first = self.arrived_at.is_none();
+        self.has_arrived = true;
         self.arrived_at.get_or_insert(now);
         is_first
     }
