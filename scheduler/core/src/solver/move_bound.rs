@@ -314,9 +314,9 @@ mod tests {
 
     #[test]
     fn pods_that_no_action_evicts_keep_their_room() {
-        let web = "job web gpus=3 needs kind=x non-preemptible on n1";
-        assert!(!may_place(&format!("{web}\njob w gpus=2 needs kind=x")));
-        assert!(may_place(&format!("{web}\njob w gpus=1 needs kind=x")));
+        let fixed = "job fixed gpus=3 needs kind=x non-preemptible on n1";
+        assert!(!may_place(&format!("{fixed}\njob w gpus=2 needs kind=x")));
+        assert!(may_place(&format!("{fixed}\njob w gpus=1 needs kind=x")));
         assert!(may_place("job r gpus=4 releasing on n1\njob w gpus=4 needs kind=x"));
     }
 
