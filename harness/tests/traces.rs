@@ -150,6 +150,26 @@ fn faults_of_traces_are_errors_with_exit_code_2() {
     "#);
 }
 
+#[test]
+fn an_import_of_pods_does_not_ask_for_nodes_and_queues() {
+    let lab = Lab::new();
+    let pod = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train
+  namespace: work
+  creationTimestamp: 2026-11-02T00:00:00Z
+  labels: {kai.scheduler/queue: team-a}
+spec:
+  containers: [{name: work, image: work, resources: {limits: {nvidia.com/gpu: 8}}}]
+";
+    lab.write("pods.yaml", pod);
+    let notes = lab.notes("trace import --kubectl pods.yaml -o jobs.jsonl");
+    assert!(notes.contains("jobs.jsonl: 1 job"), "{notes}");
+    assert!(!notes.contains("add them to the input"), "{notes}");
+}
+
 struct Running(Child);
 
 impl Drop for Running {

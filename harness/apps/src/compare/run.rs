@@ -68,7 +68,7 @@ pub enum Completion {
 const WINDOW_SECS_MIN: f64 = 86_400.0;
 
 /// The note on sides of which only one has gangs.
-const SIZES_LEFT_OUT: &str = "a gang on one side is many jobs on the other: figures of sizes are \
+pub(super) const SIZES_LEFT_OUT: &str = "a gang on one side is many jobs on the other: figures of sizes are \
      left out; waits, evictions and jobs that never started count pods there";
 
 /// Reads and checks the inputs of a comparison.

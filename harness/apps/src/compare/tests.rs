@@ -185,3 +185,26 @@ fn a_promise_about_an_unknown_queue_is_refused_before_anything_is_simulated() {
     );
     assert!(error("").starts_with("promises.yaml: got no promise, expected a list of promises"));
 }
+
+/// A pod of a gang is a job of another size, which no figure may compare with the gang's.
+#[test]
+fn figures_of_sizes_are_left_out_if_only_one_side_has_gangs() {
+    let fleet = SmallFleet::new();
+    let gang =
+        "{\"name\": \"g\", \"pods\": 2, \"gpus\": 2, \"queue\": \"team-0\", \"runs_secs\": 60}\n";
+    fleet.write("jobs.jsonl", gang);
+    let sizes = |options: &[&str]| {
+        let results = run(&fleet.args(options));
+        let sizes = results.units.iter().map(|unit| unit.figures.by_size.len()).sum::<usize>();
+        (sizes, results.header.notes.iter().any(|note| note == run::SIZES_LEFT_OUT))
+    };
+    assert_eq!(sizes(&["--b", "kube", "--seeds", "1"]), (0, true));
+    assert_eq!(sizes(&["--b", "@planned.jsonl", "--seeds", "1"]), (2, false));
+    fleet.write("promises.yaml", "- 3-4 GPUs wait-p90 < 1h\n");
+    let args = fleet.args(&["--b", "kube", "--promise", "@promises.yaml"]);
+    let error = plan(&args).unwrap_err().to_string();
+    assert!(
+        error.contains("got wait-p90 of \"3-4 GPUs\", expected that of fleet, team-0"),
+        "{error}"
+    );
+}

@@ -153,3 +153,24 @@ fn a_pending_job_without_a_queue_is_said_to_have_none() {
     let line = "  no queue: QueueDoesNotExist: 1 pod group, 1 pod, 1 only with the changes: work/pg-train-1";
     assert!(text.contains(line), "{text}");
 }
+
+#[test]
+fn a_forecast_says_how_many_pods_have_no_known_run_time_and_when_it_ends() {
+    let hours =
+        |hours| Options { horizon: Some(Duration::from_hours(hours)), ..Options::default() };
+    let mut case = borrowed_case();
+    let pod = Arc::make_mut(&mut case.cluster.objects.get_mut("pods").unwrap()[0]);
+    pod["metadata"]["annotations"]["schedlab.dev/run-time"] = json!("3h");
+    pod["status"]["startTime"] = json!("2026-01-01T00:00:00Z");
+    case.manifest.captured_at = "2026-01-01T00:00:00Z".to_owned();
+    let mut job = two_jobs().submitted;
+    job.truncate(1);
+    job[0]["metadata"]["labels"]["kai.scheduler/queue"] = json!("free");
+    let changes = Changes { submitted: job, ..Changes::default() };
+    let text = |options: &Options| what_if(&case, &changes, options).unwrap().to_string();
+    let note = "  1 of 2 pods on nodes have no known run time and do not end before the horizon: \
+                annotation schedlab.dev/run-time or activeDeadlineSeconds tells it\n";
+    assert!(text(&hours(8)).contains(note), "{}", text(&hours(8)));
+    assert!(text(&hours(1)).contains("not at rest after 60 min"), "{}", text(&hours(1)));
+    assert!(!text(&Options::default()).contains("run time"), "{}", text(&Options::default()));
+}
