@@ -197,6 +197,11 @@ impl Statement<'_> {
         outcome.simulated_before = outcome.scenarios.simulated;
     }
 
+    /// Sets the numbers back to those before a search that no decision depends on.
+    pub(crate) const fn restore_scenario_counts(&mut self, counts: ScenarioCounts) {
+        self.session.outcome.scenarios = counts;
+    }
+
     pub(crate) const fn count_simulated(&mut self) {
         self.session.outcome.scenarios.simulated += 1;
     }

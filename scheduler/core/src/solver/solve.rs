@@ -384,9 +384,11 @@ fn is_solvable(
     policy: &impl EvictionPolicy,
 ) -> bool {
     let (accounts, start) = (statement.accounts().clone(), statement.checkpoint());
+    let counts = statement.scenario_counts();
     let context = SearchContext::new(statement, &accounts, &state.capacity);
     let found = search_for_job(statement, state, &context, preemptor, policy);
     statement.undo_to(start);
+    statement.restore_scenario_counts(counts);
     found.is_some()
 }
 
