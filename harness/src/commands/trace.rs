@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use schedlab_apps::simulate::read_fleet;
-use schedlab_conformance::text::did_you_mean_suffix;
+use schedlab_conformance::text::{counted_noun, did_you_mean_suffix};
 use schedlab_traces::edit::{self, Cut, Scale};
 use schedlab_traces::generate::TraceModel;
 use schedlab_traces::stats::TraceStats;
@@ -182,7 +182,7 @@ fn write(
     let file = create(path)?;
     write_jobs(&mut BufWriter::new(file), trace)
         .with_context(|| format!("cannot write {shown}"))?;
-    output.print_progress(&format!("{shown}: {} jobs", trace.jobs.len()));
+    output.print_progress(&format!("{shown}: {}", counted_noun(trace.jobs.len(), "job")));
     Ok(ExitStatus::Passed)
 }
 
