@@ -218,7 +218,7 @@ fn an_invalid_row_is_reported_with_file_line_and_column() {
     t:2: submit_time: got "yesterday", expected a time such as 2023-03-01 00:18:22+08:00 or 2023-03-01 00:18:22
     t:2: got 9 values, expected 12 as in the header
     t:5: column 28: got a truncated line, expected one JSON object of this kind
-    t:5: column 22: got invalid type: floating point `1.5`, expected a whole number from 0 on
+    t:5: gpus: got 1.5, expected a whole number from 0 on
     t:5: runs_secs: got -3, expected seconds from 0 to those of a hundred years
     t:5: gpu_memory_mib: got 3, expected nothing, as the job has no GPU
     t:1: format: got "schedlab.dev/trace/v9", expected schedlab.dev/trace/v1
