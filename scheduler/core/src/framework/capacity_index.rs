@@ -213,8 +213,8 @@ impl CapacityIndex {
         })
     }
 
-    /// For pods of a counted shape the room on all nodes without assumed evictions, whatever the
-    /// number of pods that a node takes.
+    /// How many pods of a counted shape have room on all nodes together, without assumed evictions.
+    /// The maximum numbers of pods of the nodes do not count.
     pub(crate) fn room_total(&self, shape: ShapeId) -> u64 {
         self.shapes[&shape].room_total
     }

@@ -31,7 +31,7 @@ pub(super) struct EvictableCapacity {
 pub(super) struct MaximumCounts {
     /// On all nodes together, by shape.
     pods: BTreeMap<ShapeId, u64>,
-    /// Like `pods`, whatever the number of pods that a node takes.
+    /// Like `pods`, but the maximum numbers of pods of the nodes do not count.
     room: BTreeMap<ShapeId, u64>,
     /// In each domain, by shape of the pods, topology and depth of the level.
     pods_in_domains: BTreeMap<(ShapeId, Name, usize), Vec<u64>>,
@@ -112,8 +112,8 @@ impl Session<'_> {
         })
     }
 
-    /// Like the number of pods of this pod's shape that all nodes together hold if no preemptible
-    /// pod is left, whatever the number of pods that a node takes.
+    /// The number of pods of this pod's shape that all nodes together hold if no preemptible pod is
+    /// left. The maximum numbers of pods of the nodes do not count.
     pub(crate) fn max_room_for_shape_of(&self, pod: PodId) -> u64 {
         let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.counts);
         let known = cache.borrow().room.get(&shape).copied();

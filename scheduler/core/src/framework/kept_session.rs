@@ -47,7 +47,8 @@ struct Derived {
     on_demand: OnDemand,
 }
 
-/// Sessions with the same revision have equal nodes, whatever pods are on them.
+/// Identifies a state of the nodes: sessions with the same revision have equal `Node` objects. Pods
+/// on the nodes do not count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodesRevision(Arc<()>);
 
