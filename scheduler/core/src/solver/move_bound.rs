@@ -156,21 +156,12 @@ impl BlockingShape {
 /// The node on which the pod has a place that it keeps, or that it gives up only for another one;
 /// `None` if it has none, or no action evicts it.
 fn node_to_keep(session: &Session<'_>, pod: PodId) -> Option<NodeId> {
-    match session.state(pod) {
-        PodState::Allocated(node) => {
-            let group = session.pod(pod).group.map(|group| session.group(group));
-            let stays = session.can_evict(pod) && !group.is_some_and(|group| group.preemptible);
-            (!stays).then_some(node)
-        }
-        PodState::Pipelined(node) | PodState::Moving { to: node, .. } => Some(node),
-        PodState::Pending
-        | PodState::Gated
-        | PodState::Releasing(_)
-        | PodState::Stuck(_)
-        | PodState::OnExcludedNode
-        | PodState::OnMissingNode
-        | PodState::Finished => None,
-    }
+    let state = session.state(pod);
+    let group = session.pod(pod).group.map(|group| session.group(group));
+    let stays = matches!(state, PodState::Allocated(_))
+        && session.can_evict(pod)
+        && !group.is_some_and(|group| group.preemptible);
+    state.charged_node().filter(|_| !stays)
 }
 
 /// How many pods of the shape `smaller` the room would hold that these pods take wherever they are.
